@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Kills and stops workers of a cluster on one SQLite file, and accounts for every task: none lost, none with two outcomes.
-# Then measures how soon the tasks of a killed worker start elsewhere, with the shortest and with the default lease: the
-# bar is 1.2 leases after the lease was taken or renewed last, by the engine's clock.
+# Kills and stops workers of a cluster on one SQLite file, and accounts for every task: no task is lost or has two outcomes.
+# Then measures how soon another worker starts the tasks of a killed one, with the shortest and with the default lease. The
+# limit is 1.2 leases after the last renewal, by the engine's clock.
 #
 #     ci/cluster-kill.sh                        100 kills, 20 stops beyond the lease, 100,000 tasks, three workers
 #     ci/cluster-kill.sh TASKS KILLS STOPS      fewer or more

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Runs a durable queue for long, and on a disk that is full: memory and files stay flat, nothing accepted is lost.
+# Runs a durable queue for a long time, and on a full disk: memory and files do not grow, no accepted task is lost.
 #
 #     ci/cluster-soak.sh            ten minutes
 #     ci/cluster-soak.sh SECONDS    shorter or longer
 #
-# The full disk is a file system of 3 MiB in memory, in a mount namespace of its own. Where the system forbids that, the
-# script says so; tests/processes.rs has the same with a limit of SQLite.
+# The full disk is a file system of 3 MiB in memory, in its own mount namespace. Where the system forbids that, the script
+# prints a message; tests/processes.rs has the same test with a limit of SQLite.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

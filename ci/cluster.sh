@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A short run of what ci/cluster-kill.sh does at length, and of the simulation with more seeds than `cargo test` takes.
+# A short version of ci/cluster-kill.sh, and the simulation with more seeds than in `cargo test`.
 # About three minutes after the build, one of them for a lease of 30 seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the licence and the source of every dependency of the workspace. Needs the network only for missing crates.
 
-Fails if a licence is not on the list below, if there is none, or if a crate comes from anywhere but crates.io. The
-published crates have the shorter list: a user may link them into anything.
+Fails if a crate has no licence or none on the list below, or if it does not come from crates.io. The published crates
+have a shorter list, because users may link them into any program.
 """
 
 import json
@@ -12,12 +12,12 @@ import sys
 
 PERMISSIVE = {"MIT", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Zlib", "0BSD",
               "CC0-1.0", "Unlicense", "Unicode-3.0", "BSL-1.0"}
-# For benchmarks, examples and tests, which are not published.
+# Also allowed for benchmarks, examples and tests, which are not published.
 ALSO_IN_THE_WORKSPACE = {"MPL-2.0"}
 
 
 def is_crates_io(source):
-    """Tells whether a package comes from crates.io: cargo names the registry by its index."""
+    """Returns whether a package comes from crates.io. Cargo names the registry by its index."""
     return source is not None and source.startswith("registry+") and source.endswith("/crates.io-index")
 
 
@@ -59,7 +59,7 @@ def allowed(expression, licences):
 
 
 def reachable(resolve, roots):
-    """What the roots need to be built: normal and build dependencies, for all targets and features."""
+    """All packages that the roots need: normal and build dependencies, for all targets and features."""
     nodes = {node["id"]: node for node in resolve["nodes"]}
     seen, pending = set(), list(roots)
     while pending:
@@ -74,7 +74,7 @@ def reachable(resolve, roots):
 
 
 def self_test():
-    """The evaluation must be able to say no."""
+    """Tests the evaluation, in particular that it rejects."""
     for expression, expected in {"MIT/Apache-2.0": True, "GPL-3.0-only OR MIT": True, "GPL-3.0-only AND MIT": False,
                                  "(MIT OR GPL-3.0-only) AND Unicode-3.0": True, "GPL-3.0-only": False,
                                  "Apache-2.0 WITH LLVM-exception": True, "GPL-2.0-only WITH LLVM-exception": False}.items():
@@ -84,7 +84,7 @@ def self_test():
 def main():
     self_test()
     command = ["cargo", "metadata", "--format-version", "1", "--all-features", "--locked", "--offline"]
-    # Crates for other systems are listed too, and no build has downloaded them.
+    # The list includes crates for other systems, which no build has downloaded.
     subprocess.run(["cargo", "fetch", "--locked", "--quiet"], check=True)
     metadata = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     packages = {package["id"]: package for package in metadata["packages"]}

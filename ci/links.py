@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Checks that every relative link of the pages leads to a file, and every anchor to a heading. Works offline.
+"""Checks that every relative link of the pages leads to a file, and every anchor to a heading. Needs no network.
 
-Symbolic links are left out: their links are meant for docs.rs, or for the page that they show. `cargo doc` checks those.
+Skips pages that are symbolic links: their links are for docs.rs, or are checked on the target page. `cargo doc` checks
+the former.
 """
 
 import pathlib
@@ -10,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Included by rustdoc, whose links are paths of items.
+# Pages included by rustdoc, whose links are paths of items.
 RUSTDOC = {ROOT / "crates/millpond/src/guide/front-page.md"}
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks the exporters, the alert rules and the Grafana board with `promtool`, the tool of Prometheus.
 #
-#   ci/metrics.sh            with the promtool of the search path, or one installed before
+#   ci/metrics.sh            with the promtool of the search path, or one installed by --install
 #   ci/metrics.sh --install  gets promtool first: unpacks Debian's package `prometheus` into target/tools
 #
 # Without promtool it prints a message and does nothing: `cargo test` has its own checks of the same text.
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=$PWD/target/tools
 PATH=$PATH:$tools/usr/bin
 
-# Nothing is installed in the system, so no rights are needed.
+# Unpacked, not installed in the system, so no root rights are needed.
 install() {
     mkdir -p "$tools"
     (cd "$tools" && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb)

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Compiles the published crates, with all features, with the Rust version that their manifests declare, in a project of
-# its own, where that version also chooses the versions of dependencies. Warnings are errors.
+# Compiles the published crates, with all features, with the Rust version that their manifests declare. Uses a separate
+# project, where that version also chooses the versions of dependencies. Warnings are errors.
 #
-#   ci/msrv.sh            if that toolchain is installed; otherwise it says so and does nothing
-#   ci/msrv.sh --install  gets the toolchain with rustup first
+#   ci/msrv.sh            if that toolchain is installed; otherwise it prints a message and does nothing
+#   ci/msrv.sh --install  installs the toolchain with rustup first
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 [ -n "$version" ] || { echo "msrv: Cargo.toml declares no rust-version" >&2 && exit 1; }
 
-# The pages for users name the same version.
+# The user documentation must name the same version.
 for page in README.md docs/platforms.md; do
     grep -q "needs\? Rust $version" "$page" || { echo "msrv: $page does not say that Rust $version is needed" >&2 && exit 1; }
 done
@@ -40,7 +40,7 @@ names=()
     done < <(python3 ci/published.py)
 } >"$project/Cargo.toml"
 
-# The newest versions of dependencies that the toolchain can compile; without a network, those that were loaded before.
+# The newest versions of dependencies that the toolchain can compile; without a network, the cached ones.
 cargo "+$version" update --quiet --manifest-path "$project/Cargo.toml" 2>/dev/null ||
     cargo "+$version" update --quiet --offline --manifest-path "$project/Cargo.toml" ||
     { echo "msrv: SKIPPED, because there is no network, and no dependency for Rust $version was loaded before" && exit 0; }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Packs every published crate as `cargo publish` would, and tries the result outside of the workspace: it builds, its tests
-# pass, and a user's Cargo.lock has millpond alone, with `futures-core` if the feature `futures` is on.
+# Packs every published crate as `cargo publish` would, and checks the result outside of the workspace: it builds, its tests
+# pass, and the Cargo.lock of a user contains only millpond, and `futures-core` if the feature `futures` is on.
 #
-#   ci/package.sh          the tests of the library's units and documentation, and those of the other crates' units
+#   ci/package.sh          unit and documentation tests of the library, and unit tests of the other crates
 #   ci/package.sh --all    all tests of all crates
 #
-# Packed crates that are not on crates.io yet replace each other by [patch]. Needs what `cargo test` needs, and no network beyond.
+# Packed crates that are not on crates.io yet refer to each other by [patch]. Needs only what `cargo test` needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,7 +19,7 @@ esac
 root=$PWD
 outside=$(mktemp -d "${TMPDIR:-/tmp}/millpond-package.XXXXXX")
 trap 'rm -rf "$outside"' EXIT
-# A folder of its own, so that the second run is fast, and inside `target`, so that `cargo clean` removes it.
+# A separate folder, so that the second run is fast. Inside `target`, so that `cargo clean` removes it.
 export CARGO_TARGET_DIR=$root/target/packaged
 names=() folders=() patches=()
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the published crates of the workspace, one per line: name, version, features separated by commas.
 
-A crate is published unless its manifest says `publish = false`. Dependencies come before their users.
+A crate is published unless its manifest says `publish = false`. Dependencies come before the crates that use them.
 """
 
 import json

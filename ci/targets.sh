@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks that library, simulator, exporters and command compile without warnings for other systems and processors, and that the library
-# refuses WebAssembly with a sentence. Nothing is linked, so no other toolchain is needed.
+# Checks that library, simulator, exporters and command compile without warnings for other systems and processors, and that
+# compiling the library for WebAssembly fails with a clear message. Links nothing, so no other toolchain is needed.
 #
-#   ci/targets.sh            the targets that are installed; names the others as skipped
-#   ci/targets.sh --install  gets missing targets with rustup first
+#   ci/targets.sh            the installed targets; prints which others are skipped
+#   ci/targets.sh --install  installs missing targets with rustup first
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,7 +23,7 @@ case "${1:-}" in
 *) echo "targets: unknown option $1" >&2 && exit 2 ;;
 esac
 
-# Is the standard library of a target there?
+# Checks whether the standard library of a target is installed.
 installed() { [ -d "$(rustc --print target-libdir --target "$1")" ]; }
 
 present=()
@@ -37,7 +37,7 @@ crates=(-p millpond -p millpond-sim -p millpond-cli -p millpond-cluster -p millp
 
 if ((${#present[@]})); then
     echo "targets: ${present[*]//--target/}"
-    # One call for all, so that processors are busy and build scripts run once.
+    # One call for all, so that all processors are used and build scripts run once.
     RUSTFLAGS="${RUSTFLAGS:-} -D warnings" cargo check --quiet "${crates[@]}" "${present[@]}"
 fi
 

@@ -1,6 +1,6 @@
 //! The diary of a scheduled run: which tasks ran when, and whether they were on time.
 //!
-//! Tasks write into it as they run, the driver reads it. A run that began or ended late spoils the
+//! Tasks write into it, and the driver reads it. A run that began or ended late invalidates the
 //! scenario: the machine was too slow, and the trace would not be deterministic.
 
 use std::collections::BTreeMap;
@@ -26,18 +26,18 @@ const BUSY_LATE: Duration = Duration::from_millis(25);
 pub struct Diary {
     /// The time of all entries.
     pub time: Time,
-    /// There is never more than one worker.
+    /// Whether there is never more than one worker.
     one_worker: bool,
     pages: Mutex<Pages>,
-    /// Notified when the time has moved, and at the end.
+    /// Notified when the time has advanced, and at the end.
     moved: Condvar,
-    /// Hooks entered and left, of tasks and of threads.
+    /// How often each hook was called: of tasks and of threads, before and after.
     hooks: [AtomicUsize; 4],
 }
 
 #[derive(Debug, Default)]
 struct Pages {
-    /// Runs that began, since they were last taken.
+    /// Runs that began since the previous call of `take_runs`.
     runs: Vec<(i64, Duration)>,
     /// When the next run of a task is expected.
     expected: BTreeMap<i64, Duration>,
@@ -46,7 +46,7 @@ struct Pages {
     /// When the last busy run ended, and its task.
     busy_ended: Option<(i64, Duration)>,
     spoiled: Option<&'static str>,
-    /// The scenario is over: no thread waits any longer.
+    /// Whether the scenario is over: no thread waits any longer.
     over: bool,
 }
 
@@ -62,7 +62,7 @@ pub enum Again {
 }
 
 impl Diary {
-    /// An empty one.
+    /// An empty diary.
     pub fn new(time: Time, one_worker: bool) -> Diary {
         Diary { time, one_worker, pages: Mutex::default(), moved: Condvar::new(), hooks: Default::default() }
     }
@@ -82,7 +82,7 @@ impl Diary {
         std::mem::take(&mut self.pages().runs)
     }
 
-    /// Why the scenario has to be played again.
+    /// Why the scenario must be repeated, if it must.
     pub fn spoiled(&self) -> Option<&'static str> {
         self.pages().spoiled
     }
@@ -99,16 +99,16 @@ impl Diary {
         (usize::from(until.is_some()), until.is_some_and(|until| until <= self.time.now()))
     }
 
-    /// Hooks before and after tasks, at the beginning and at the end of threads, so far.
+    /// The counts of the hooks before and after tasks, at the start and at the end of threads.
     pub fn hooks(&self) -> [usize; 4] {
-        // Read the ends first: then a hook that began and ended meanwhile makes two reads differ,
-        // and the difference is never negative.
+        // Read the ends first: if a hook begins and ends in between, the counts differ, and the
+        // difference is never negative.
         let [stopped, after] = [3, 1].map(|n| self.hooks[n].load(Ordering::Acquire));
         let [started, before] = [2, 0].map(|n| self.hooks[n].load(Ordering::Acquire));
         [before, after, started, stopped]
     }
 
-    /// Announces that the time has moved.
+    /// Announces that the time has advanced.
     pub fn tell(&self) {
         drop(self.pages());
         self.moved.notify_all();
@@ -182,12 +182,12 @@ pub struct Body {
 struct TaskFailure;
 
 impl Body {
-    /// Of a task that has not run yet.
+    /// The body of a task that has not run yet.
     pub fn new(task: &TimedSpec, again: Again, diary: &Arc<Diary>) -> Body {
         Body { task: task.clone(), again, diary: Arc::clone(diary), runs: 0 }
     }
 
-    /// One run.
+    /// Runs it once.
     pub fn run(&mut self) -> i64 {
         let begun = self.diary.begin(self.task.t);
         self.runs += 1;
@@ -202,7 +202,7 @@ impl Body {
     }
 }
 
-/// The pool's hooks, which count.
+/// Hooks that count their calls.
 #[derive(Debug)]
 pub struct Counter(pub Arc<Diary>);
 

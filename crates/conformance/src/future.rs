@@ -1,4 +1,4 @@
-//! A handle of millpond, described as the reference describes its futures.
+//! A handle of millpond, with the semantics of the reference's futures.
 //!
 //! Millpond's handles resolve as abandoned when their task can never run. The reference's futures
 //! stay pending and can still be cancelled. Millpond's handles return their result once, the
@@ -41,7 +41,7 @@ pub struct Future {
 }
 
 impl Future {
-    /// Of the task or series of `handle`.
+    /// The future of a task or periodic task.
     pub fn new(handle: TaskHandle<impl Into<Value> + Send + 'static>) -> Future {
         Future { handle: Box::new(handle), outcome: None, cancelled_abandoned: false }
     }

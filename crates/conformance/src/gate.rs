@@ -1,9 +1,9 @@
 //! The gate of a task: its body blocks there until the scenario opens the gate or an interrupt
 //! arrives.
 //!
-//! The gate also knows whether its task is at rest there. For that it must know of an interrupt
-//! before the task does: the callback that the body registers runs inside the call that interrupts.
-//! So when that call has returned, the task no longer counts as at rest.
+//! The gate also knows whether its task is at rest there. It must learn of an interrupt before the
+//! task does: the callback that the body registers runs inside the call that interrupts. So when
+//! that call has returned, the task no longer counts as at rest.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -20,11 +20,11 @@ pub struct Gate {
 
 #[derive(Debug)]
 struct Inner {
-    /// Leaves `Closed` at most once.
+    /// Changes at most once, from `Closed`.
     state: GateState,
-    /// The body waits in [`Gate::pass`].
+    /// Whether the body waits in [`Gate::pass`].
     blocked: bool,
-    /// An interrupt has reached the body, which has not consumed it yet.
+    /// Whether an interrupt has reached the body, which has not consumed it yet.
     interrupt_pending: bool,
 }
 
@@ -46,7 +46,7 @@ impl Gate {
         Gate { inner: Mutex::new(inner), changed: Condvar::new() }
     }
 
-    /// Turns a closed gate to `state`; a gate that is not closed stays as it is.
+    /// Changes a closed gate to `state`. Any other gate stays as it is.
     pub fn turn(&self, state: GateState) {
         let mut inner = self.lock();
         if inner.state == GateState::Closed {

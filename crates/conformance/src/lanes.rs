@@ -1,8 +1,8 @@
 //! Limits the number of concurrent scenarios with real time to what the machine can handle.
 //!
-//! Their steps have windows of some milliseconds, and a run that misses one is discarded. So they
-//! start a little apart, none starts while quick scenarios keep the machine busy, and after a
-//! discarded run the limit is lower for a while.
+//! Their steps have windows of some milliseconds, and a run that misses one is discarded. So starts
+//! are a few milliseconds apart, none starts while quick scenarios keep the machine busy, and a
+//! discarded run lowers the limit for some time.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -30,11 +30,11 @@ struct State {
     used: usize,
     /// Runs that were on time since the limit changed.
     in_time: usize,
-    /// Quick scenarios that wait or are played.
+    /// The number of quick scenarios that wait or are being played.
     quick: usize,
     /// When the next scenario may start.
     next_start: Instant,
-    /// The traces are no longer needed.
+    /// Whether the traces are no longer needed.
     closed: bool,
 }
 
@@ -51,7 +51,7 @@ impl Lanes {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Called when a quick scenario waits to be played.
+    /// Called when a quick scenario is ready to be played.
     pub fn quick_comes(&self) {
         self.state().quick += 1;
     }

@@ -1,25 +1,25 @@
 //! A model of the pool at rest, by the rules that the JDK documents: no threads, no time, only the
 //! state after everything has come to rest after a step.
 //!
-//! The generator uses it to stay within what is determined (which tasks run, which threads wait,
+//! The generator uses it to stay within determined outcomes (which tasks run, which threads wait,
 //! the state of a handle). It is also an independent check: its observables are compared with
 //! recorded traces.
 //!
-//! A worker is *busy* (at the closed gate of its task) or *idle*. While it moves it is neither, and
-//! is counted explicitly. Only one worker moves at a time: scenarios are restricted to that.
+//! A worker is *busy* (at the closed gate of its task) or *idle*. While it moves between the two it
+//! is counted separately. Scenarios are restricted so that only one worker moves at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::scenario::{GateState, KeepAlive, OnInterrupt, Policy, PoolConfig, PoolStep, QueueSpec, TaskSpec};
 
-/// How far the pool's shutdown has gone.
+/// The run state of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Run {
     /// Accepts tasks.
     Running,
-    /// Accepts no tasks, finishes those it has.
+    /// Accepts no tasks, but runs those it has.
     Shutdown,
-    /// Finishes no task that has not started.
+    /// Starts no more tasks.
     Stop,
 }
 
@@ -137,7 +137,7 @@ impl Model {
     pub fn largest(&self) -> i64 {
         self.largest
     }
-    /// Tasks that workers have finished with.
+    /// Tasks that workers have finished.
     pub fn completed(&self) -> u64 {
         self.completed
     }
@@ -161,7 +161,7 @@ impl Model {
     pub fn allow_core(&self) -> bool {
         self.allow_core
     }
-    /// How far shutdown has gone.
+    /// The run state.
     pub fn run(&self) -> Run {
         self.run
     }
@@ -210,8 +210,8 @@ impl Model {
         }
     }
 
-    /// The reference's `discard_oldest` recurses without end when a pool with a synchronous queue
-    /// is full.
+    /// The reference's `discard_oldest` recurses without end if a pool with a synchronous queue is
+    /// full.
     fn would_recurse(&self) -> bool {
         self.policy == Policy::DiscardOldest
             && self.queue_spec == QueueSpec::Synchronous
@@ -380,7 +380,8 @@ impl Model {
         if failed && !task.submitted { Ran::Died } else { Ran::Ended }
     }
 
-    /// A thread that died is replaced, unless the pool has enough workers or needs none.
+    /// Whether a worker continues after a task: a thread that died is replaced if the pool needs
+    /// it.
     fn goes_on_after(&mut self, ran: Ran) -> bool {
         if ran != Ran::Died {
             return true;

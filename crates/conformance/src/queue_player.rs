@@ -117,7 +117,7 @@ struct Player<'a, T: Item> {
     queue: &'a dyn BlockingQueue<T>,
     sorted: bool,
     begun: Instant,
-    /// An item was inserted that is due soon, and the sleep has not come yet.
+    /// Whether an item that is due soon was inserted, and the sleep has not come yet.
     near: bool,
 }
 

@@ -55,7 +55,7 @@ pub enum Pace {
     Quick,
     /// Mostly waiting.
     Sleeping,
-    /// All steps have their time, to a few milliseconds.
+    /// All steps have fixed times, to a few milliseconds.
     Clocked,
 }
 
@@ -124,22 +124,22 @@ pub struct QueueConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum QueueSpec {
-    /// Bounded, first in first out.
+    /// Bounded, first in, first out.
     Array {
-        /// Room for that many.
+        /// Maximum number of items.
         capacity: i64,
     },
-    /// First in first out, bounded or not.
+    /// First in, first out, bounded or not.
     Linked {
-        /// Room for that many; none: no limit.
+        /// Maximum number of items; `None`: unbounded.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         capacity: Option<i64>,
     },
-    /// Holds nothing: hands over.
+    /// Without capacity: hands items over.
     Synchronous,
-    /// Least first.
+    /// Smallest first.
     Priority,
-    /// First due first; only for scenarios of kind queue.
+    /// Earliest due first; only for scenarios of kind queue.
     Delay,
 }
 
@@ -147,10 +147,10 @@ pub enum QueueSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
-    /// Refuses it.
+    /// Rejects it.
     #[default]
     Abort,
-    /// Lets the caller run it.
+    /// The caller runs it.
     CallerRuns,
     /// Drops it.
     Discard,
@@ -158,14 +158,14 @@ pub enum Policy {
     DiscardOldest,
 }
 
-/// State of the gate that a task finds when it starts.
+/// The state of the gate that a task finds when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateState {
     /// The task blocks.
     #[default]
     Closed,
-    /// The task ends well.
+    /// The task returns.
     Open,
     /// The task fails.
     Fail,
@@ -189,13 +189,13 @@ pub enum OnInterrupt {
 pub struct TaskSpec {
     /// Its name in the scenario.
     pub t: i64,
-    /// Least first, in a priority queue.
+    /// Smallest first, in a priority queue.
     #[serde(default, skip_serializing_if = "is_default")]
     pub priority: i32,
-    /// The gate as it is from the start of the scenario.
+    /// The initial state of the gate.
     #[serde(default, skip_serializing_if = "is_default")]
     pub gate: GateState,
-    /// How it takes an interrupt.
+    /// How it reacts to an interrupt.
     #[serde(default, skip_serializing_if = "is_default")]
     pub on_interrupt: OnInterrupt,
 }
@@ -285,7 +285,7 @@ impl PoolStep {
         }
     }
 
-    /// The task that the step is about, if it is about one.
+    /// The task of the step, if it has one.
     pub fn task(&self) -> Option<i64> {
         match self {
             PoolStep::Execute(spec) | PoolStep::Submit(spec) => Some(spec.t),
@@ -375,12 +375,12 @@ pub struct ScheduledConfig {
     pub core: i64,
 }
 
-/// A task for later, and its options.
+/// A delayed or periodic task, and its options.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TimedSpec {
     /// Its name in the scenario.
     pub t: i64,
-    /// When it runs first: so long after the step.
+    /// The delay of its first run, counted from the step.
     pub delay_ms: i64,
     /// The run, counted from 1, that fails at its end.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -388,7 +388,7 @@ pub struct TimedSpec {
     /// The run, counted from 1, that takes time.
     #[serde(default, skip_serializing_if = "is_default")]
     pub busy_run: u32,
-    /// How much time it takes.
+    /// Duration of the busy run in milliseconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub busy_ms: u64,
 }
@@ -456,7 +456,7 @@ impl ScheduledStep {
         }
     }
 
-    /// The task that the step hands in, if it does.
+    /// The task that the step submits, if it does.
     pub fn handed_in(&self) -> Option<&TimedSpec> {
         match self {
             ScheduledStep::Schedule(task)

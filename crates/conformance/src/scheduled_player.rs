@@ -1,5 +1,4 @@
-//! Plays a scenario of kind scheduled: steps at the beginning of slots, runs of tasks in the
-//! middle.
+//! Plays a scenario of kind scheduled: steps at the beginning of slots, task runs in the middle.
 //!
 //! A slot has 100 ms. In real time every event must happen within its window of some tens of
 //! milliseconds. If one is late, the run is discarded.
@@ -20,11 +19,11 @@ use crate::time::{HALF_SLOT, Time, TimeKind};
 use crate::trace::{Construct, ScheduledObserved, ScheduledRecord, ScheduledTrace};
 
 const SLOT: Duration = Duration::from_millis(100);
-/// Steps begin and end this early in their slot.
+/// Steps must begin and end within this time of their slot's beginning.
 const STEP_WINDOW: Duration = Duration::from_millis(25);
-/// Ten minutes.
+/// Ten minutes of slots.
 const MAX_SLOTS: u64 = 6000;
-/// A pool that takes longer than this to come to rest never does.
+/// After this time the pool is assumed never to come to rest.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Plays `steps` on a pool built from `config`.
@@ -96,7 +95,7 @@ struct Player {
     drained: Vec<Task>,
 }
 
-/// One look at the pool.
+/// One snapshot of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     hooks: [usize; 4],
@@ -106,7 +105,7 @@ struct Look {
     size: usize,
     idle: usize,
     queued: usize,
-    /// A queued task should be running by now.
+    /// Whether a queued task should be running by now.
     due: bool,
     shutdown: bool,
     terminated: bool,
@@ -265,8 +264,8 @@ impl Player {
         Ok(halves.into_iter().map(|(half, names)| json!([half, names])).collect())
     }
 
-    /// Waits until every worker is idle or in its busy run, in two consecutive looks with no event
-    /// in between.
+    /// Waits until every worker is idle or in its busy run, in two consecutive snapshots without an
+    /// event in between.
     fn settle(&self) -> Result<(), PlayError> {
         let begun = Instant::now();
         let mut before = None;

@@ -19,7 +19,7 @@ use crate::PlayError;
 /// The driver gives up after this time.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What the driver itself knows.
+/// State that the driver knows.
 pub trait Witness {
     /// Workers at the closed gate of their task that nothing is about to wake.
     fn busy(&self) -> usize;
@@ -29,7 +29,7 @@ pub trait Witness {
     fn events(&self) -> u64;
 }
 
-/// One look at the pool and the gates.
+/// One snapshot of the pool and the gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Look {
     events: u64,
@@ -45,9 +45,9 @@ struct Look {
 
 impl Look {
     fn at(pool: &ThreadPoolExecutor, witness: &impl Witness) -> Look {
-        // Only the driver, which runs this code, opens gates and interrupts. So during a look a
-        // worker can arrive at a gate, but not leave one. Idle workers may come and expire; that
-        // makes the sums differ, or the two looks.
+        // Only the driver, which runs this code, opens gates and interrupts. So during a snapshot a
+        // worker can arrive at a gate, but not leave one. Idle workers may come and expire; then
+        // the sums or the two snapshots differ.
         let busy = witness.busy();
         let (active, size) = (pool.active_count(), pool.pool_size());
         let (queued, terminated) = (pool.queued_count(), pool.is_terminated());
@@ -71,7 +71,7 @@ impl Look {
         let may_expire = pool.allows_core_thread_time_out() || self.size > pool.core_pool_size();
         self.size == self.busy + self.idle
             && self.active == self.busy
-            // A worker on its way out is no longer counted, but may still find that it is needed.
+            // An exiting worker is no longer counted, but may still find that it is needed.
             && self.threads == self.size
             && !(waits && self.queued > 0)
             && !(shutdown && waits)
@@ -81,10 +81,10 @@ impl Look {
     }
 }
 
-/// Waits until `pool` is at rest in two consecutive looks with no event in between.
+/// Waits until `pool` is at rest in two consecutive snapshots without an event in between.
 ///
 /// # Errors
-/// If that takes longer than 20 seconds. The message contains the last look.
+/// If that takes longer than 20 seconds. The message contains the last snapshot.
 pub fn settle(pool: &ThreadPoolExecutor, witness: &impl Witness, expiry_due: bool) -> Result<(), PlayError> {
     let begun = Instant::now();
     let mut pause = Duration::from_micros(20);

@@ -1,4 +1,4 @@
-//! The time of a scheduled scenario: real time, or a time that the driver moves.
+//! The time of a scheduled scenario: real time, or a time that the driver advances.
 //!
 //! With manual time nothing is ever late, so a scenario takes no time and is deterministic. But
 //! only real time exercises waits with a timeout, which users rely on.
@@ -14,10 +14,10 @@ pub const HALF_SLOT: Duration = Duration::from_millis(50);
 /// The kind of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeKind {
-    /// The machine's.
+    /// The machine's time.
     #[default]
     Real,
-    /// Moved by the driver.
+    /// Advanced by the driver.
     Manual,
 }
 
@@ -26,7 +26,7 @@ pub enum TimeKind {
 pub enum Time {
     /// Real time, counted from this instant.
     Real(Instant),
-    /// Moved by the driver.
+    /// Advanced by the driver.
     Manual(ManualClock),
 }
 
@@ -74,7 +74,7 @@ impl Time {
         }
     }
 
-    /// True if the machine can be too slow for it.
+    /// True if the machine can be too slow for this kind of time.
     pub fn is_real(&self) -> bool {
         matches!(self, Time::Real(_))
     }

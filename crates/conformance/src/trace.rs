@@ -17,7 +17,7 @@ pub enum Trace {
     Error {
         /// The id of the scenario, or null if it could not be read.
         id: Value,
-        /// Why.
+        /// The reason.
         error: String,
     },
 }
@@ -39,20 +39,20 @@ pub struct PoolTrace {
     pub id: Value,
     /// `"pool"`.
     pub kind: &'static str,
-    /// Whether the pool could be made.
+    /// Whether the pool could be constructed.
     pub construct: Construct,
     /// One record per step.
     pub steps: Vec<Record>,
 }
 
-/// What one step did.
+/// The effects of one step.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Record {
     /// The step's operation.
     pub op: &'static str,
-    /// What it returned.
+    /// The return value.
     pub result: Value,
-    /// Events since the record before, until the pool was at rest.
+    /// Events since the previous record, until the pool was at rest.
     pub events: Vec<Event>,
     /// The pool at rest.
     pub obs: Observed,
@@ -61,7 +61,7 @@ pub struct Record {
 /// An event of a task or of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// The hook before a task.
+    /// The before-hook of a task.
     Before(i64),
     /// The body began on a worker.
     Start(i64),
@@ -71,9 +71,9 @@ pub enum Event {
     Interrupted(i64),
     /// The body ended.
     End(i64, End),
-    /// The hook after a task. True if it received a panic.
+    /// The after-hook of a task. True if it received a panic.
     After(i64, bool),
-    /// The hook at the end of the pool.
+    /// The terminated hook of the pool.
     Terminated,
 }
 
@@ -90,7 +90,7 @@ pub enum End {
 }
 
 impl Event {
-    /// The task it is about; none for the end of the pool.
+    /// The task of the event; none for the end of the pool.
     pub fn task(self) -> Option<i64> {
         match self {
             Event::Before(t)
@@ -153,7 +153,7 @@ pub struct QueueTrace {
     pub id: Value,
     /// `"queue"`.
     pub kind: &'static str,
-    /// Whether the queue could be made.
+    /// Whether the queue could be constructed.
     pub construct: Construct,
     /// One result per step.
     pub results: Vec<Value>,
@@ -166,20 +166,20 @@ pub struct ScheduledTrace {
     pub id: Value,
     /// `"scheduled"`.
     pub kind: &'static str,
-    /// Whether the pool could be made.
+    /// Whether the pool could be constructed.
     pub construct: Construct,
     /// One record per step.
     pub steps: Vec<ScheduledRecord>,
 }
 
-/// What one step did.
+/// The effects of one step.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct ScheduledRecord {
     /// The step's operation.
     pub op: &'static str,
-    /// What it returned; of an `advance`, the runs that began.
+    /// The return value; for an `advance`, the runs that began.
     pub result: Value,
-    /// The pool at the beginning of the slot, after an `advance`.
+    /// After an `advance`: the pool at the beginning of the slot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obs: Option<ScheduledObserved>,
 }
@@ -193,6 +193,6 @@ pub struct ScheduledObserved {
     pub completed: u64,
     pub shutdown: bool,
     pub terminated: bool,
-    /// Every task that has a handle, and how far it is.
+    /// Every task that has a handle, and its state.
     pub futures: Vec<(i64, &'static str)>,
 }

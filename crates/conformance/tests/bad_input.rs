@@ -1,4 +1,4 @@
-//! Whatever is on a line of its input, `conform` answers with one line and goes on.
+//! `conform` answers every line of its input with one line, however invalid, and continues.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -21,7 +21,7 @@ fn conform(input: &[u8]) -> Vec<Value> {
         .collect()
 }
 
-/// The answer to one line, which must be an error with the scenario's id.
+/// The answer to one line. Asserts that it is an error with the scenario's id.
 fn error_for(scenario: Value) -> String {
     let answers = conform(scenario.to_string().as_bytes());
     assert_eq!(answers.len(), 1, "{scenario}");

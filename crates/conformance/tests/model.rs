@@ -1,5 +1,5 @@
 //! The model of the pool agrees with the recorded traces of the reference. So the generator, which
-//! relies on the model, stays within what is determined.
+//! relies on the model, only makes scenarios with determined outcomes.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The web service, used by clients of its own: deadlines, overload, metrics, SIGTERM.
+//! The web service, as seen by its clients: deadlines, overload, metrics, SIGTERM.
 #![cfg(unix)]
 
 mod support;
@@ -45,14 +45,14 @@ impl Service {
         answer(self.send("GET", path, ""))
     }
 
-    /// The sample of `/metrics` with this name and labels.
+    /// The value of this sample of `/metrics`.
     fn metric(&self, sample: &str) -> u64 {
         let text = self.get("/metrics").body;
         let value = text.lines().find_map(|line| line.strip_prefix(sample));
         value.unwrap_or_else(|| panic!("no {sample} in {text}")).trim().parse().unwrap()
     }
 
-    /// A time of the database's pool, from `/metrics`.
+    /// A time metric of the database's pool, from `/metrics`.
     fn seconds(&self, name: &str) -> f64 {
         let (text, sample) = (self.get("/metrics").body, format!("{name}{{pool=\"db\"}} "));
         let value = text.lines().find_map(|line| line.strip_prefix(sample.as_str()));
@@ -75,7 +75,7 @@ const REJECTED: &str = r#"millpond_pool_rejected_tasks_total{pool="db",reason="s
 const MAXIMUM: &str = r#"millpond_pool_max_threads{pool="db"}"#;
 const CAPACITY: &str = r#"millpond_pool_queue_capacity_tasks{pool="db"}"#;
 const RAN: &str = r#"millpond_pool_run_seconds_count{pool="db"}"#;
-/// A query of a minute or more.
+/// A query that takes a minute or more.
 const SLOW: &str = "/report/10000000000";
 /// Longer than any test.
 const NO_DEADLINE: (&str, &str) = ("DEADLINE_MS", "3600000");
@@ -132,7 +132,7 @@ fn request_that_does_not_fit_is_refused_at_once() {
         service.seconds("millpond_pool_oldest_wait_seconds") > 0.1
             && service.seconds("millpond_pool_longest_running_seconds") > 0.1
     });
-    drop(runs); // gives the thread free
+    drop(runs); // frees the thread
     assert_eq!(answer(waits).body.trim(), "10");
     wait_until("both have been timed", || service.metric(RAN) == 2);
     assert!(service.seconds("millpond_pool_wait_seconds_sum") > 0.1);

@@ -1,4 +1,4 @@
-//! The other programs, from outside.
+//! Runs the other programs as child processes.
 #![cfg(unix)]
 
 mod support;
@@ -36,7 +36,7 @@ fn file_pipeline_prints_in_order() {
 fn file_pipeline_ends_at_ctrl_c_with_the_beginning_of_its_output() {
     let folder = Folder::new();
     fs::write(folder.0.join("1"), "a\nb\n").unwrap();
-    // Holes only: it takes no space on the disk, and minutes to read.
+    // A sparse file: it takes no space on the disk, but minutes to read.
     File::create(folder.0.join("2")).unwrap().set_len(1 << 40).unwrap();
     fs::write(folder.0.join("3"), "a\n").unwrap();
     let mut program = Program::start(Command::new(env!("CARGO_BIN_EXE_file_pipeline")).arg(&folder.0));

@@ -1,8 +1,8 @@
 //! A small SVG writer for pictures whose layout is computed in pixels.
 //!
-//! Every colour is a class of [`STYLE`], which has a light and a dark value for each. A viewer
-//! without style sheets shows black shapes, so pictures never rely on colour alone: lanes and
-//! panels have names. Text is at least 12 pixels high.
+//! Every colour is a class of [`STYLE`], which defines a light and a dark value for it. A viewer
+//! without style sheets shows black shapes, so lanes and panels have names too. Text is at least 12
+//! pixels high.
 
 use std::fmt::{self, Display, Write};
 
@@ -14,7 +14,7 @@ pub(crate) const TEXT: f64 = 12.0;
 /// Estimated width of a character of ordinary text. SVG cannot measure text without a font.
 const CHARACTER: f64 = 6.6;
 
-/// Classes begin with `p-`, because a style sheet inside of a page applies to the whole page.
+/// Classes begin with `p-`, because a style sheet in an inline SVG applies to the whole page.
 const STYLE: &str = "\
 .p-text{font:12px system-ui,sans-serif}.p-bold{font:bold 14px system-ui,sans-serif}\
 .p-ink{fill:#1f2328}.p-faint{fill:#59636e}.p-on{fill:#fff;pointer-events:none}.p-paper{fill:#fff}\
@@ -32,7 +32,7 @@ const STYLE: &str = "\
 .p-core,.p-queued,.p-extra,.p-idle,.p-caller,.p-refused,.p-blocked{stroke-width:0}\
 .p-wait{fill-opacity:.45}.p-area{fill-opacity:.35}.p-path{fill:none}";
 
-/// Where a text stands relative to its x coordinate.
+/// The alignment of a text relative to its x coordinate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -59,7 +59,7 @@ impl Canvas {
         }
     }
 
-    /// A path from its description in SVG's own notation. Draws nothing for an empty one.
+    /// A path in SVG's path syntax. Draws nothing if it is empty.
     pub(crate) fn path(&mut self, class: &str, attributes: &str, path: &str) {
         if !path.is_empty() {
             self.put(format_args!("<path class=\"{class}\"{attributes} d=\"{path}\"/>\n"));
@@ -97,7 +97,7 @@ impl Canvas {
         ));
     }
 
-    /// The picture as a document of its own, which can also stand inside of an HTML page.
+    /// Returns a complete SVG document, which can also be embedded in an HTML page.
     pub(crate) fn finish(self, width: f64, height: f64, label: &str) -> String {
         let (width, height) = (Px(width), Px(height));
         format!(
@@ -109,7 +109,7 @@ impl Canvas {
         )
     }
 
-    /// Draws `other` over what is here.
+    /// Draws `other` on top.
     pub(crate) fn append(&mut self, other: Canvas) {
         self.body.push_str(&other.body);
     }

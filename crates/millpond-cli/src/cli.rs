@@ -1,4 +1,4 @@
-//! The command line: which words there are, and one-line messages for mistakes.
+//! The command line: the subcommands, and one-line messages for mistakes.
 
 use std::ffi::OsString;
 
@@ -57,12 +57,12 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Outco
     }
 }
 
-/// A message of the command itself, where that of the parser does not help.
+/// A better message than that of the parser, if the command has one.
 fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     run::explain(arguments, error).or_else(|| plan::explain(arguments, error))
 }
 
-/// What a bare `millpond` prints. It writes no files.
+/// The output of `millpond` without arguments. It writes no files.
 const OVERVIEW: &str = "\
 millpond: see what a thread pool does, size one, run commands through one.
 
@@ -81,7 +81,7 @@ fn overview() -> Result<Outcome, Error> {
     Ok(Outcome::Yes)
 }
 
-/// Parses without running anything, for the fuzzer. Returns whether the words make a command.
+/// Parses without running anything, for the fuzzer. Returns whether the arguments are valid.
 #[cfg(fuzzing)]
 pub(crate) fn is_valid(arguments: &[OsString]) -> bool {
     match Cli::try_parse_from(arguments) {
@@ -94,7 +94,7 @@ pub(crate) fn is_valid(arguments: &[OsString]) -> bool {
     }
 }
 
-/// Help and version arrive as errors of the parser.
+/// Prints help and version, which the parser returns as errors.
 fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -108,8 +108,8 @@ fn not_parsed(error: &clap::Error) -> Result<Outcome, Error> {
     }
 }
 
-/// The parser explains in paragraphs: what is wrong, tips, usage, where the help is. The usage is
-/// left out, and so is the tip to pass a mistyped option as a value.
+/// Shortens the parser's message (problem, tips, usage, reference to the help) to one line. Leaves
+/// out the usage and the tip to pass a mistyped option as a value.
 fn one_line(explanation: &str) -> String {
     let mut paragraphs = explanation.split("\n\n").map(|paragraph| {
         paragraph.split_whitespace().collect::<Vec<_>>().join(" ").trim_end_matches('.').to_owned()

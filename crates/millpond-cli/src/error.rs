@@ -1,16 +1,16 @@
-//! How a command ends: [`Outcome`] if it ran, [`Error`] if it could not.
+//! The result of a command: [`Outcome`] if it ran, [`Error`] if it could not run.
 
 use std::fmt;
 use std::io;
 
-/// A command that ran has an answer.
+/// The result of a command that ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Exit status 0.
     Yes,
     /// It ran, but the answer is no: a job failed, no plan meets the target. Exit status 1.
     No,
-    /// The exit status itself tells; see `run`.
+    /// A command-specific exit status; see `run`.
     #[cfg_attr(
         not(unix),
         allow(dead_code, reason = "only commands that handle signals need it, and those are for Unix")
@@ -18,8 +18,8 @@ pub(crate) enum Outcome {
     Status(u8),
 }
 
-/// Why a command could not run. There is no conversion from `io::Error`, because
-/// a message needs the name of the file, which only the caller knows.
+/// Why a command could not run. There is no conversion from `io::Error`, because a message needs
+/// the name of the file, which only the caller knows.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// One line that says what is wrong and what to do about it. Exit status 2.
@@ -33,7 +33,7 @@ impl Error {
         Error::Message(message.to_string())
     }
 
-    /// For a failed write to stdout.
+    /// Converts the error of a write to stdout.
     pub(crate) fn stdout(error: io::Error) -> Error {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Error::ReaderGone,

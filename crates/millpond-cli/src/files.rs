@@ -1,4 +1,4 @@
-//! Reading and writing files, with errors that name the file.
+//! Reads and writes files, with errors that name the file.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,13 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
         .map_err(|error| Error::new(format_args!("cannot read {}: {error}", path.display())))
 }
 
-/// Writes `contents` to the file at `path`, which is made or replaced.
+/// Writes `contents` to the file at `path`. Creates or replaces it.
 pub(crate) fn write(path: &Path, contents: &str) -> Result<(), Error> {
     fs::write(path, contents)
         .map_err(|error| Error::new(format_args!("cannot write {}: {error}", path.display())))
 }
 
-/// Says early that no file can be written at `path`, for commands that take a while before they
-/// write.
+/// Checks whether a file can be written at `path`, for commands that take long before they write.
 pub(crate) fn check_place(path: &Path) -> Result<(), Error> {
     let cannot = |why: std::fmt::Arguments<'_>| {
         Err(Error::new(format_args!("cannot write {}: {why}", path.display())))

@@ -1,9 +1,8 @@
-//! One HTML page in one file: no scripts from elsewhere, no fonts, no pictures beside it. It can be
-//! mailed.
+//! An HTML page in one file, without external scripts, fonts or pictures, so it can be mailed.
 
 use std::fmt::{self, Display, Write};
 
-/// Light by default, dark where the reader's system is. The figures bring their own colours, see
+/// Light by default, dark if the reader's system is. The figures have their own colours, see
 /// `canvas.rs`.
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1f2328; --faint: #656d76; --line: #d0d7de; --paper: #ffffff; }
@@ -29,7 +28,7 @@ th, td { padding: 0.25rem 0.75rem; border-bottom: 1px solid var(--line); text-al
 pre { background: color-mix(in srgb, var(--ink) 6%, transparent); padding: 0.75rem; overflow-x: auto; }
 ";
 
-/// A page that is being written, from top to bottom.
+/// A page under construction, from top to bottom.
 #[derive(Debug)]
 pub(crate) struct Page {
     body: String,
@@ -55,12 +54,12 @@ impl Page {
         self.element("p", text)
     }
 
-    /// Text whose line breaks and columns matter.
+    /// Preformatted text.
     pub(crate) fn verbatim(&mut self, text: &str) -> &mut Page {
         self.element("pre", text)
     }
 
-    /// A figure in two widths, for desks and for phones, with one sentence below it.
+    /// A figure in two widths, for desktops and phones, with a caption.
     pub(crate) fn picture(&mut self, wide: &str, narrow: &str, caption: &str) -> &mut Page {
         self.put(format_args!(
             "<figure>\n<div class=\"wide-only\">\n{wide}</div>\n<div class=\"narrow\">\n{narrow}</div>\n\
@@ -69,7 +68,7 @@ impl Page {
         ))
     }
 
-    /// A figure that keeps its size and scrolls where it does not fit.
+    /// A figure that keeps its size and scrolls if it does not fit.
     pub(crate) fn scrolling(&mut self, svg: &str, caption: &str) -> &mut Page {
         self.put(format_args!(
             "<figure>\n<div class=\"scroll\">\n{svg}</div>\n<figcaption>{}</figcaption>\n</figure>\n",
@@ -77,20 +76,20 @@ impl Page {
         ))
     }
 
-    /// Something that is shown when the reader asks for it.
+    /// A collapsed section.
     pub(crate) fn folded(&mut self, summary: &str, inside: impl FnOnce(&mut Page) -> &mut Page) -> &mut Page {
         self.put(format_args!("<details>\n<summary>{}</summary>\n", Escaped(summary)));
         inside(self).put(format_args!("</details>\n"))
     }
 
-    /// A table. Columns of figures stand to the right.
+    /// A table. Columns of numbers are right-aligned.
     pub(crate) fn table<H: AsRef<str>, C: AsRef<str>>(
         &mut self,
         headers: &[H],
         rows: &[Vec<C>],
     ) -> &mut Page {
         let is_figure = |cell: &C| cell.as_ref().starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        // Most of those that are not empty: there may be a word among them.
+        // Most non-empty cells decide: one of them may be a word.
         let figures = |at: usize| {
             let cells = || rows.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.as_ref().is_empty());
             at > 0 && 2 * cells().filter(|cell| is_figure(cell)).count() > cells().count()
@@ -111,7 +110,7 @@ impl Page {
         self.put(format_args!("</table></div>\n"))
     }
 
-    /// The whole page.
+    /// Returns the complete page.
     pub(crate) fn finish(&self) -> String {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -133,7 +132,7 @@ impl Page {
     }
 }
 
-/// Keeps numbers with spaces between their thousands, and numbers and their units, on one line.
+/// Keeps numbers with separated thousands, and numbers with units, on one line.
 fn unbroken(text: &str) -> String {
     const UNITS: [&str; 4] = ["ns", "us", "ms", "s"];
     let mut words = text.split(' ').peekable();
@@ -149,7 +148,7 @@ fn unbroken(text: &str) -> String {
     line
 }
 
-/// Shows text so that HTML and SVG take it for text, in attributes too.
+/// Escapes text for HTML and SVG, including attributes.
 #[derive(Debug)]
 pub(crate) struct Escaped<'a>(pub(crate) &'a str);
 

@@ -1,4 +1,4 @@
-//! Parses the durations of tasks. `lab` and `plan` share the words.
+//! Parses the durations of tasks, for `lab` and `plan`.
 
 use millpond_sim::{Length, Nanos};
 
@@ -7,7 +7,7 @@ use crate::units;
 /// The 99th percentile of a standard normal distribution.
 pub(crate) const NORMAL_P99: f64 = 2.326_347_874_040_841;
 
-/// In nanoseconds. A longer time is a typing mistake, and sums of such times would overflow.
+/// In nanoseconds. A longer time is a typing error, and sums of such times would overflow.
 const HUNDRED_YEARS: Nanos = 3_153_600_000_000_000_000;
 
 /// A time of at most a hundred years, in nanoseconds.
@@ -27,8 +27,8 @@ pub(crate) fn some_nanos(text: &str) -> Result<Nanos, String> {
     }
 }
 
-/// Parses `words`, which are those of `text`: `20ms`, `10ms..30ms`, `exponential 20ms`, `log-normal
-/// 20ms p99 200ms`.
+/// Parses the `words` of `text`: `20ms`, `10ms..30ms`, `exponential 20ms`, `log-normal 20ms p99
+/// 200ms`.
 pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
     let time = |text: &str| nanos(text).map(|nanos| nanos as f64);
     match words {
@@ -60,7 +60,8 @@ pub(crate) fn length(text: &str, words: &[&str]) -> Result<Length, String> {
     }
 }
 
-/// The mean of a wide distribution is far above its median, and must be a valid time, too.
+/// Checks the mean too: for a wide distribution it is far above the median, and it must be a valid
+/// time.
 fn log_normal(text: &str, median: f64, sigma: f64) -> Result<Length, String> {
     match Length::LogNormal(median, sigma) {
         length if length.mean() <= HUNDRED_YEARS as f64 => Ok(length),

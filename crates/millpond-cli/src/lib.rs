@@ -1,10 +1,10 @@
-//! The `millpond` command: `lab` shows what a pool does, `plan` answers how to size one, `run` runs
-//! commands through one, `cluster` manages durable tasks.
+//! The `millpond` command: `lab` shows how a pool behaves, `plan` sizes one, `run` runs commands
+//! through one, `cluster` manages durable tasks.
 //!
 //! This library exists for the binary and for fuzzing. It has no stable API.
 //!
-//! Results go to stdout, errors to stderr in one line. Exit status: 0; 1 if it ran and the answer
-//! is no; 2 if it could not run. A reader that closes the pipe early has seen enough: that is
+//! Results go to stdout, errors to stderr in one line. Exit status: 0 on success; 1 if the command
+//! ran and the answer is no; 2 if it could not run. If the reader closes the pipe early, this is
 //! success.
 
 mod canvas;

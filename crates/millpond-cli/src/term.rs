@@ -1,17 +1,17 @@
-//! What stdout and stderr are: a terminal or not, how wide, with colours or without.
+//! Properties of stdout and stderr: terminal or not, width, colours.
 //!
-//! In a pipe there are no colours and no progress, and the width is 80. `NO_COLOR`, set to anything
-//! but the empty string, takes the colours away on a terminal too; so does `TERM=dumb`.
+//! In a pipe there are no colours and no progress, and the width is 80. On a terminal, `NO_COLOR`
+//! (with any non-empty value) and `TERM=dumb` disable colours.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
 
 use crate::error::Error;
 
-/// The width where nobody tells one.
+/// The width if it is unknown.
 pub(crate) const USUAL_WIDTH: usize = 80;
 
-/// What one stream is like.
+/// The properties of one stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
     pub(crate) is_terminal: bool,
@@ -20,12 +20,12 @@ pub(crate) struct Screen {
     pub(crate) colours: bool,
 }
 
-/// What stdout is like. `COLUMNS` has the last word on the width, also in a pipe.
+/// The properties of stdout. `COLUMNS` overrides the width, even in a pipe.
 pub(crate) fn stdout() -> Screen {
     look(io::stdout().is_terminal(), &console::Term::stdout())
 }
 
-/// What stderr is like.
+/// The properties of stderr.
 pub(crate) fn stderr() -> Screen {
     look(io::stderr().is_terminal(), &console::Term::stderr())
 }
@@ -43,13 +43,13 @@ fn colours_are_welcome() -> bool {
 }
 
 impl Screen {
-    /// `text` in `colour`, or as it is.
+    /// `text` in `colour`, or unchanged.
     pub(crate) fn paint<T: fmt::Display>(&self, colour: Colour, text: T) -> Painted<T> {
         Painted { colour: self.colours.then_some(colour), text }
     }
 }
 
-/// The colours that we use: those that a terminal's own theme makes legible.
+/// The colours in use: those that are legible in every theme of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Bold,
@@ -77,8 +77,7 @@ impl Colour {
     }
 }
 
-/// Prints with colour codes around it. Padding (`{:>8}`) goes to the text, so that columns stay in
-/// line.
+/// Displays with colour codes. Padding (`{:>8}`) applies to the text, so columns remain aligned.
 #[derive(Debug)]
 pub(crate) struct Painted<T> {
     colour: Option<Colour>,
@@ -97,12 +96,12 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
 /// Writes `text` to stdout.
 ///
 /// # Errors
-/// [`Error::ReaderGone`] if the pipe is closed: pass it on, it ends the command well.
+/// [`Error::ReaderGone`] if the pipe is closed: return it, it ends the command successfully.
 pub(crate) fn print(text: &str) -> Result<(), Error> {
     print_bytes(text.as_bytes())
 }
 
-/// Writes `bytes`, which need not be UTF-8, to stdout. Errors as [`print`].
+/// Writes `bytes`, which need not be UTF-8, to stdout. See [`print`] for errors.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(Error::stdout)

@@ -21,7 +21,7 @@ const COMMANDS: [&str; 16] = [
     "doctor", "bench", "init", "migrate", "compact",
 ];
 
-/// A database and how to look at it.
+/// A database, and helpers to run the command on it.
 struct Jobs {
     file: PathBuf,
     cluster: Cluster,
@@ -44,7 +44,7 @@ impl Jobs {
         millpond(&[&["cluster", "--on", &address], arguments].concat())
     }
 
-    /// As `run`, which must succeed; its stdout.
+    /// Like `run`, but asserts success. Returns stdout.
     fn printed(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!((ran.status, ran.stderr.as_str()), (0, ""), "{arguments:?}: {}", ran.stdout);
@@ -59,7 +59,7 @@ impl Jobs {
         self.cluster.admin().task(id).expect("the engine works").expect("it is there").task.state
     }
 
-    /// Submits a task that ends as a dead letter.
+    /// Submits a task that will become a dead letter.
     fn dead_letter(&self, error: &str) -> TaskId {
         let worker = self.cluster.worker().handle(&FAIL, |_, error: String| Err(TaskError::permanent(error)));
         let worker = worker.start().expect("it starts");
@@ -75,7 +75,7 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// Waits for something that happens soon on an idle machine.
+/// Polls for a condition that holds within milliseconds on an idle machine.
 fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -260,7 +260,10 @@ fn cancel_ends_a_waiting_task_and_asks_a_running_one_to_stop() {
     let waiting =
         jobs.cluster.submit_task(SQUARE.task(&1).delay(Duration::from_secs(3600))).expect("accepted").id();
     let text = jobs.printed(&["--write", "cancel", &waiting.to_string(), &running.to_string()]);
-    assert_eq!(text, format!("{waiting} is cancelled\n{running} runs; its worker is asked to stop it\n"));
+    assert_eq!(
+        text,
+        format!("{waiting} is cancelled\n{running} is running; its worker was asked to stop it\n")
+    );
     assert_eq!(jobs.state(waiting), State::Cancelled);
     eventually("the worker stops it", || jobs.state(running) == State::Cancelled);
     let ran = jobs.run(&["--write", "--json", "cancel", &waiting.to_string()]);
@@ -308,7 +311,7 @@ fn drain_asks_a_worker_and_an_unknown_one_is_status_1() {
     eventually("the worker is listed", || !jobs.cluster.admin().workers().unwrap().is_empty());
     let name = worker.id().to_string();
     assert!(jobs.printed(&["workers"]).contains(&name));
-    assert!(jobs.printed(&["--write", "drain", &name]).contains("is asked to drain"));
+    assert!(jobs.printed(&["--write", "drain", &name]).contains("was asked to drain"));
     eventually("the worker drains", || worker.is_draining());
     assert!(jobs.printed(&["workers"]).contains("draining"));
     assert!(jobs.printed(&["status"]).contains("tasks wait, but every worker is draining"));
@@ -458,18 +461,18 @@ fn an_address_that_cannot_be_served_is_refused_in_one_line() {
     assert_eq!(ran.stderr, "millpond: name the database with --on, such as --on sqlite:jobs.db\n");
 }
 
-/// Small numbers for a bench, so that it takes a second.
+/// Small numbers, so that a bench takes about a second.
 const SMALL: [&str; 5] = ["bench", "--tasks", "700", "--in-flight", "8"];
 const BENCH: &str = "millpond-bench";
 
-/// Everything that a bench must leave as it is.
+/// Everything that a bench must not change.
 fn everything(jobs: &Jobs) -> (Value, Value, Value) {
     let mut queues = jobs.json(&["queues"]);
     queues["queues"][0]["oldest_ready_ms"].take();
     (queues, jobs.json(&["tasks", "--limit", "1000"]), jobs.json(&["workers"]))
 }
 
-/// A bench that runs until it is ended, on a database with tasks of others.
+/// A bench that runs until it is killed, on a database with other tasks.
 #[cfg(unix)]
 fn endless_bench(jobs: &Jobs) -> std::process::Child {
     let mut command = support::command();
@@ -606,7 +609,7 @@ fn bench_that_was_killed_is_cleaned_up_by_hand() {
     assert!(jobs.json(&["--write", "bench", "--clean"])["removed"].as_u64() > Some(10));
     assert_eq!(jobs.json(&["tasks"]), before);
 
-    // A queue of somebody else that happens to have the name.
+    // A queue of another user with the same name.
     jobs.cluster.queue(BENCH).submit(&SQUARE, &1).expect("accepted").detach();
     assert_eq!(jobs.run(&[&SMALL[..], &["--write"]].concat()).status, 2);
     let ran = jobs.run(&["--write", "bench", "--clean"]);

@@ -1,4 +1,4 @@
-//! What holds for every command: help texts, completion, man pages, mistakes, closed pipes.
+//! Properties of every command: help texts, completion, man pages, mistakes, closed pipes.
 
 mod support;
 
@@ -63,7 +63,7 @@ fn every_shell_gets_a_completion_script_with_the_commands() {
     }
 }
 
-/// Those shells whose scripts have values at all.
+/// Only shells whose scripts contain values.
 #[test]
 fn shells_complete_the_names_of_workloads() {
     for shell in ["bash", "fish", "zsh"] {

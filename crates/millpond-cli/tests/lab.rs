@@ -1,8 +1,7 @@
-//! Plays every workload that comes with the command, and checks what it really prints.
+//! Plays every built-in workload and checks its output.
 //!
-//! Each says itself what must come out and ends with status 1 if something else does; the figures
-//! that matter most are read from the output as well. Speeds are such that a busy machine has room
-//! to be late.
+//! Each workload has expectations and ends with status 1 if one is not met. The most important
+//! figures are also read from the output. The speeds leave a busy machine room to be late.
 
 mod support;
 
@@ -11,7 +10,7 @@ use support::{
     assert_fits_80_columns, assert_is_file, assert_well_formed, command, directory, millpond, printed, ran,
 };
 
-/// Plays `name` and gives what it printed, after the checks that hold for all.
+/// Plays `name` and returns its output, after the checks that apply to all workloads.
 fn play(name: &str, speed: &str) -> String {
     let output = ran(command().args(["lab", name, "--speed", speed]).output().expect("the binary runs"));
     assert_eq!(output.status, 0, "{}\n{}", output.stdout, output.stderr);
@@ -21,7 +20,7 @@ fn play(name: &str, speed: &str) -> String {
     output.stdout
 }
 
-/// The text with its line breaks gone, for sentences that may be broken anywhere.
+/// The text without line breaks, to search for sentences that may be wrapped.
 fn unbroken(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -33,7 +32,7 @@ fn assert_says(printed: &str, sentences: &[&str]) {
     }
 }
 
-/// The tables of admissions, one for each scene: task, admission, ran on.
+/// The tables of admissions, one per scene: task, admission, thread.
 fn admissions(printed: &str) -> Vec<Vec<(String, String, String)>> {
     let mut tables = Vec::new();
     let mut lines = printed.lines();
@@ -55,7 +54,7 @@ fn admissions(printed: &str) -> Vec<Vec<(String, String, String)>> {
     tables
 }
 
-/// The number of threads after each step, one list for each scene.
+/// The number of threads after each step, one list per scene.
 fn threads_after_steps(printed: &str) -> Vec<Vec<usize>> {
     let mut tables = Vec::new();
     let mut lines = printed.lines();
@@ -279,14 +278,14 @@ fn priority_lets_the_urgent_task_overtake() {
 
 #[test]
 fn delay_runs_tasks_by_their_time() {
-    let printed = play("delay", "1"); // a delay counts from its own submission: room for a pause between two
+    let printed = play("delay", "1"); // delays count from their own submissions, which may be apart
     assert_eq!(hows(&admissions(&printed)[0]), [QUEUED; 3], "{printed}");
     let lane = printed.lines().find(|line| line.trim_start().starts_with("thread-1 ")).expect("a lane");
     let place = |name: &str| lane.find(name).unwrap_or_else(|| panic!("no {name} in {printed}"));
     assert!(place("in-1s") < place("in-2s") && place("in-2s") < place("in-3s"), "{printed}");
 }
 
-/// When the runs of the only task of a scene began and ended.
+/// Begin and end of the runs of a scene's only task.
 fn runs(json: &Value, scene: usize) -> Vec<(f64, f64)> {
     let runs = json["workloads"][0]["scenes"][scene]["tasks"][0]["runs"].as_array().expect("runs");
     let time = |run: &Value, name: &str| run[name].as_f64().expect("a time");
@@ -391,7 +390,7 @@ fn a_bare_millpond_prints_an_overview_and_writes_nothing() {
     printed(&words.iter().map(String::as_str).collect::<Vec<_>>());
 }
 
-/// Reads what `lab` draws for `workload` as SVG.
+/// Returns the SVG that `lab` draws for `workload`.
 fn drawn(workload: &str, name: &str, speed: &str) -> String {
     let path = directory("drawn").join(name);
     printed(&["lab", workload, "--speed", speed, "--svg", path.to_str().expect("UTF-8")]);
@@ -466,8 +465,7 @@ fn a_narrow_terminal_gets_narrow_lines() {
     }
 }
 
-/// The line that tells how far it is goes away with its scene; the rest has colours unless they are
-/// not welcome.
+/// The progress line is removed after its scene. The output has colours unless they are disabled.
 #[test]
 #[cfg(target_os = "linux")]
 fn on_a_terminal_there_is_live_progress_and_colour_only_where_it_is_welcome() {
@@ -603,7 +601,7 @@ fn the_workload_in_the_documentation_can_be_played() {
     let path = directory("documentation").join("own.toml");
     std::fs::write(&path, example).expect("the file can be written");
     let ran = millpond(&["lab", path.to_str().expect("UTF-8"), "--speed", "10"]);
-    // A busy machine may keep a submitter longer than the example expects; a mistake would be
+    // A busy machine may miss the expectations of the example: status 1. A mistake in it would be
     // status 2.
     assert!(ran.status < 2, "{}", ran.stderr);
     assert_says(&ran.stdout, &["Thumbnails: a rush in between", "submit for 5 s, about 40/s"]);
@@ -655,7 +653,7 @@ fn what_cannot_be_played_is_one_line_that_says_what_to_do() {
         ),
         (
             &["lab", "growth", "--speed", "0"],
-            "invalid value '0' for '--speed <FACTOR>': a speed is from 0.001 to 1000000; try --help",
+            "invalid value '0' for '--speed <FACTOR>': give a factor from 0.001 to 1000000; try --help",
         ),
         (
             &["lab", "prestart", "--speed", "50", "--svg", "/nowhere/a.svg"],

@@ -1,5 +1,5 @@
-//! Two measurements that `millpond cluster bench` leaves out: one thread that submits in batches, and
-//! a worker without work.
+//! Two measurements that `millpond cluster bench` leaves out: one thread that submits in batches,
+//! and a worker without work.
 //!
 //! ```sh
 //! cargo run --release -p millpond-cluster --example bench -- window memory: [SECONDS]
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use millpond::executors;
 use millpond_cluster::{Cluster, TaskType, Worker};
 
-/// With the quotes 128 bytes of arguments.
+/// 128 bytes of arguments, with the quotes.
 const ECHO: TaskType<String, u32> = TaskType::new("echo");
 const IN_FLIGHT: usize = 256;
 
@@ -62,7 +62,7 @@ fn window(cluster: &Cluster, seconds: u64) -> Done {
     Ok(())
 }
 
-/// What a worker without work costs.
+/// Measures the cost of a worker without work.
 fn idle(cluster: &Cluster, seconds: u64) -> Done {
     let _worker = worker(cluster)?;
     std::thread::sleep(Duration::from_secs(1));

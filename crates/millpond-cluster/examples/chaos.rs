@@ -1,5 +1,5 @@
-//! Several processes on one file, killed and stopped on purpose, with exact accounting. Run by
-//! `ci/cluster-kill.sh`.
+//! Several processes on one file: workers are killed and stopped, and every task is accounted for.
+//! Run by `ci/cluster-kill.sh`.
 //!
 //! ```sh
 //! chaos run FILE TASKS KILLS STOPS     # three workers, a submitter, signals, and the check
@@ -9,9 +9,9 @@
 //!
 //! SECONDS is the lease.
 //!
-//! The check: every task that was accepted has exactly one outcome, it is the right one, and a
-//! handler ran for it. Every handle of the submitter resolved. A takeover takes at most 1.2 leases,
-//! by the engine's clock.
+//! The check: every accepted task has exactly one outcome, the outcome is right, a handler ran for
+//! it, and every handle of the submitter resolved. A takeover takes at most 1.2 leases by the
+//! engine's clock.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -29,9 +29,9 @@ const LEASE: Duration = Duration::from_secs(1);
 const WORKERS: usize = 3;
 /// Threads of each worker.
 const THREADS: usize = 2;
-/// A takeover may take this many leases from the last moment at which the lease was set.
+/// Limit of a takeover: this many leases, counted from the last renewal.
 const BAR: f64 = 1.2;
-/// Tasks from this number on hang in their first attempt.
+/// Tasks with this number or a greater one hang in their first attempt.
 const HANGS: u64 = 1 << 40;
 
 type Done = Result<(), Box<dyn Error>>;
@@ -72,13 +72,13 @@ fn work(file: &str, log: &str, lease: u64) -> Done {
         .worker()
         .pool(executors::fixed(THREADS)?)
         .handle(&DOUBLE, move |context, n: u64| {
-            // Unbuffered: a line that was written survives the process.
+            // Unbuffered: a written line survives the death of the process.
             let line = format!("{n} {}\n", context.attempt());
             log.lock().expect("no handler panics").write_all(line.as_bytes())?;
             if n >= HANGS && context.attempt() == 1 {
                 interrupt::sleep(Duration::from_secs(3600))?;
             }
-            // Long enough that a signal mostly hits a running task.
+            // Long enough that a signal usually hits a running task.
             interrupt::sleep(Duration::from_micros(fastrand::u64(..4000)))?;
             Ok(n * 2)
         })
@@ -88,7 +88,7 @@ fn work(file: &str, log: &str, lease: u64) -> Done {
     }
 }
 
-/// A worker process. It is killed when this is dropped, also if it is stopped.
+/// A worker process. Dropping this kills it, even if it is stopped.
 struct Process(Child);
 
 impl Process {
@@ -105,14 +105,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It fails only if the process has ended by itself.
+        // Fails only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 fn task(n: u64) -> RemoteTask<u64> {
-    // Workers die by our hand, not by the task's: that must not make it a dead letter.
+    // This program kills the workers, not the tasks: tasks must not become dead letters for that.
     DOUBLE
         .task(&n)
         .id(TaskId::from(u128::from(n) + 1))
@@ -127,7 +127,7 @@ fn run(file: &str, tasks: u64, kills: u64, stops: u64) -> Done {
     check(file, tasks, &log)
 }
 
-/// Kills a worker that holds tasks, again and again, while two others are idle.
+/// Repeatedly kills a worker that holds tasks, while two others are idle.
 fn takeover(file: &str, lease: u64, rounds: u64) -> Done {
     let (log, lease) = (format!("{file}.log"), Duration::from_secs(lease));
     let cluster = open(file, lease)?;
@@ -141,10 +141,10 @@ fn takeover(file: &str, lease: u64, rounds: u64) -> Done {
             std::thread::sleep(Duration::from_millis(10));
         }
         let _others = [Process::spawn(file, &log, lease)?, Process::spawn(file, &log, lease)?];
-        // At any point between two renewals.
+        // A random time between two renewals.
         std::thread::sleep(lease.mul_f64(0.5 + fastrand::f64() / 2.0));
         drop(victim);
-        // The dead worker renews no more: its lease tells when it was set last.
+        // The dead worker no longer renews, so the end of its lease tells when it renewed last.
         let ends = ids.iter().map(|id| info(&cluster, *id)?.lease).collect::<Option<Vec<_>>>();
         let ends = ends.ok_or("the tasks were taken over before the worker was dead")?;
         for handle in handles {
@@ -182,7 +182,7 @@ fn play(file: &str, tasks: u64, kills: u64, stops: u64, log: &str, mut workers: 
             let mut joined = 0;
             let numbers: Vec<u64> = (0..tasks).collect();
             for chunk in numbers.chunks(1000) {
-                // Twice on purpose: the second submit changes nothing.
+                // Submitted twice on purpose: the second call must change nothing.
                 let again = cluster.submit_tasks(chunk.iter().map(|n| task(*n)));
                 let again = again.map_err(|(_, error)| error.to_string())?;
                 let handles = cluster.submit_tasks(chunk.iter().map(|n| task(*n)));

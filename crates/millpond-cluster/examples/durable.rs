@@ -1,13 +1,12 @@
-//! A pool whose tasks survive: kill this program at any moment, start it again, and nothing is
-//! lost.
+//! A pool whose tasks survive: kill this program at any time and start it again; no task is lost.
 //!
 //! ```sh
 //! cargo run --release -p millpond-cluster --example durable -- jobs.db 2000
 //! ```
 //!
-//! It submits tasks with ids of their own, so a second start submits nothing twice, runs them on
-//! two threads, and ends when each has its outcome. `durable FILE N` prints `done N` then. The test
-//! `tests/processes.rs` kills it again and again.
+//! It submits tasks with fixed ids, so a second start submits nothing twice. It runs them on two
+//! threads, and ends when each has an outcome; `durable FILE N` then prints `done N`. The test
+//! `tests/processes.rs` kills it repeatedly.
 
 use std::error::Error;
 use std::time::Duration;
@@ -33,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .start()?;
 
-    // The same ids at each start: what is there already is not submitted again.
+    // The ids are the same at each start: tasks that were already submitted are not added again.
     let task = |n: u64| -> RemoteTask<u64> {
         SUM.task(&n).id(TaskId::from_name(&format!("sum:{n}"))).max_crashes(100)
     };

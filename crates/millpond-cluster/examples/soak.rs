@@ -1,4 +1,4 @@
-//! Runs for long, or on a disk that is too small. Part of `ci/long.sh`.
+//! Long runs, and runs on a full disk. Part of `ci/long.sh`.
 //!
 //! ```sh
 //! soak run FILE SECONDS   # steady load; memory and files must not grow
@@ -28,7 +28,7 @@ fn main() -> Done {
     }
 }
 
-/// What must stay flat.
+/// The quantities that must not grow.
 #[derive(Debug, Clone, Copy, Default)]
 struct Use {
     memory: u64,
@@ -50,7 +50,7 @@ impl Use {
     }
 }
 
-/// The second quarter of the time sets the level, and the last must not be above it by a tenth.
+/// Memory and files in the last quarter may exceed those in the second by at most 10 %.
 fn run(file: &str, time: Duration) -> Done {
     let keep = Retention { records: 2000, bytes: 4 << 20 };
     let cluster = Cluster::builder().retention(keep).open(&format!("sqlite:{file}"))?;
@@ -65,7 +65,7 @@ fn run(file: &str, time: Duration) -> Done {
         let quarter = (4.0 * begin.elapsed().as_secs_f64() / time.as_secs_f64()) as usize;
         let quarter = &mut quarters[quarter.min(3)];
         *quarter = quarter.most(Use::now(file)?);
-        // A steady load, not as much as the machine can.
+        // A steady load below the machine's limit.
         std::thread::sleep(Duration::from_millis(20));
     }
     println!("{ended} tasks; most in each quarter: {quarters:?}; {:?}", worker.stats());
@@ -99,7 +99,7 @@ fn fill(folder: &Path) -> Done {
         return Err("what was accepted is not what is there".into());
     }
     let worker = cluster.worker().handle(&ECHO, |_, text| Ok(text)).start()?;
-    // It tries to settle, again and again.
+    // Let the worker fail to settle several times.
     std::thread::sleep(Duration::from_secs(2));
     println!("without room: {:?}", worker.stats());
     std::fs::remove_file(ballast)?;
@@ -116,7 +116,7 @@ fn fill(folder: &Path) -> Done {
     sound(&cluster)
 }
 
-/// What was accepted, and the error and the task of the first refusal.
+/// The accepted tasks, and the error and the task of the first rejection.
 type Filled = (Vec<RemoteHandle<String>>, (String, RemoteTask<String>));
 
 fn submit_until_full(cluster: &Cluster) -> Result<Filled, Box<dyn Error>> {

@@ -14,17 +14,17 @@ use crate::state::{Attempt, DeadReason, Millis, Priority, Record, State};
 /// Which tasks to list.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
-    /// Of this queue only; `None`: of all.
+    /// Lists only this queue; `None`: all queues.
     pub queue: Option<String>,
-    /// In this state only.
+    /// Lists only tasks in this state.
     pub state: Option<State>,
-    /// Of this task type only.
+    /// Lists only this task type.
     pub name: Option<String>,
-    /// Accepted at least this long ago only.
+    /// Lists only tasks that were accepted at least this long ago.
     pub older_than: Option<Duration>,
-    /// Go on behind this place, which [`TaskPage::next`] names; 0 begins.
+    /// Continues after this position, taken from [`TaskPage::next`]; 0 starts at the beginning.
     pub after: u64,
-    /// How many at most; never more than 500. 0 means 100.
+    /// Maximum number of tasks, never more than 500. 0 means 100.
     pub limit: usize,
 }
 
@@ -33,7 +33,7 @@ pub struct TaskFilter {
 pub struct TaskPage {
     /// The tasks, in submission order.
     pub tasks: Vec<TaskInfo>,
-    /// Where to go on; `None`: that was all.
+    /// Where the next page begins; `None`: this is the last page.
     pub next: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub struct TaskInfo {
     pub queue: String,
     /// The name of its task type.
     pub name: String,
-    /// Where it is in its life.
+    /// Its state.
     pub state: State,
     /// Its priority.
     pub priority: Priority,
@@ -55,31 +55,31 @@ pub struct TaskInfo {
     pub attempt: u32,
     /// Attempts that failed.
     pub failures: u32,
-    /// Workers that were lost with it.
+    /// How many workers died or stalled while they held it.
     pub crashes: u32,
-    /// A cancel was asked for while it ran.
+    /// Whether it was cancelled while it was running. The handler may not have stopped yet.
     pub cancel_requested: bool,
     /// The worker of the latest claim.
     pub owner: Option<WorkerId>,
-    /// When it was accepted, in milliseconds since the Unix epoch, as all times here.
+    /// When it was accepted. All times here are milliseconds since the Unix epoch.
     pub created: Millis,
     /// When it becomes ready.
     pub due: Option<Millis>,
-    /// When it was claimed last.
+    /// When a worker last claimed it.
     pub started: Option<Millis>,
     /// End of its lease.
     pub lease: Option<Millis>,
-    /// When it is dead if it has not ended.
+    /// When it becomes a dead letter unless it has ended.
     pub deadline: Option<Millis>,
     /// When it ended.
     pub finished: Option<Millis>,
     /// When its record may be purged.
     pub expires: Option<Millis>,
-    /// Why it is dead.
+    /// Why it is a dead letter.
     pub reason: Option<DeadReason>,
     /// The latest error.
     pub error: Option<String>,
-    /// The dead task that this one repeats.
+    /// The dead letter that this task retries.
     pub retry_of: Option<TaskId>,
 }
 
@@ -121,13 +121,13 @@ pub struct TaskDetails {
     pub args: Option<Value>,
     /// Its result.
     pub result: Option<Value>,
-    /// What its handler reported last.
+    /// The latest progress report of its handler.
     pub progress: Option<Value>,
-    /// Failures that make it a dead letter.
+    /// It becomes a dead letter after this many failures.
     pub max_attempts: u32,
-    /// Lost workers that make it a dead letter.
+    /// It becomes a dead letter after this many lost workers.
     pub max_crashes: u32,
-    /// The latest attempts that did not end it, oldest first.
+    /// The latest attempts that did not end the task, oldest first.
     pub history: Vec<Attempt>,
 }
 
@@ -156,13 +156,13 @@ pub struct PeriodicInfo {
     pub task: String,
     /// When it runs.
     pub every: crate::periodic::Every,
-    /// The next run, or the next look at a run that has not ended.
+    /// The next run, or the next check whether the previous run has ended.
     pub next: Millis,
     /// The latest run.
     pub last: Option<TaskId>,
 }
 
-/// What an administrator can see and do. Made by [`Cluster::admin`].
+/// Reads and administers queues, tasks and workers. Made by [`Cluster::admin`].
 #[derive(Debug, Clone)]
 pub struct Admin {
     cluster: Cluster,
@@ -173,7 +173,7 @@ impl Admin {
         Admin { cluster }
     }
 
-    /// What every queue holds and has done.
+    /// State and counters of every queue.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -182,8 +182,8 @@ impl Admin {
         engine.queues()?.iter().map(|queue| engine.queue(queue, &Default::default())).collect()
     }
 
-    /// Removes the queue of the cluster: all its tasks, in whatever state they are, its settings
-    /// and its periodic tasks. What a worker then reports about such a task is refused.
+    /// Removes the cluster's queue: all its tasks in any state, its settings and its periodic
+    /// tasks. Later reports of workers about these tasks are refused.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -192,7 +192,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Bytes of the storage that are in use, by all queues. `None`: tasks are kept in memory.
+    /// Bytes of storage in use, over all queues. `None`: tasks are kept in memory.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -217,7 +217,7 @@ impl Admin {
         Ok(TaskPage { tasks: page.records.iter().map(TaskInfo::from).collect(), next: page.next })
     }
 
-    /// Everything about one task. `None`: there is no record of it.
+    /// All details of one task. `None`: there is no record of it.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -233,7 +233,8 @@ impl Admin {
         self.cluster.core.cancel(id)
     }
 
-    /// The workers that announced themselves in the last hour. Announcements are information only.
+    /// The workers that announced themselves within the last hour. Announcements are informational:
+    /// only leases decide which worker holds a task.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -241,7 +242,8 @@ impl Admin {
         self.cluster.engine().workers()
     }
 
-    /// Asks a worker to drain; it looks about once a second. False: no such worker.
+    /// Asks a worker to drain. Workers check for such requests about once a second. Returns false
+    /// if there is no such worker.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -265,7 +267,7 @@ impl Admin {
         Ok(rows.into_iter().map(info).collect())
     }
 
-    /// Checks the engine and the invariants of what it stores.
+    /// Checks the engine and the invariants of the stored data.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -273,8 +275,8 @@ impl Admin {
         self.cluster.engine().doctor()
     }
 
-    /// Gives the space of deleted records back to the file system. Returns how many bytes. Writers
-    /// wait meanwhile.
+    /// Returns the space of deleted records to the file system, and the number of bytes freed.
+    /// Blocks writers meanwhile.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -290,11 +292,11 @@ impl Admin {
         self.cluster.engine().schema_version()
     }
 
-    /// Brings the schema at an address to the version of this build, and returns that version.
-    /// Opening a file does this only if it is empty.
+    /// Upgrades the schema at an address to the version of this build, and returns that version.
+    /// Opening a file creates the schema only if the file is empty.
     ///
     /// # Errors
-    /// An [`OpenError`] if the address is not understood or the engine refuses.
+    /// An [`OpenError`] if the address is invalid or the engine refuses.
     pub fn migrate(address: &str) -> Result<u32, OpenError> {
         crate::builder::migrate(address)
     }
@@ -311,7 +313,8 @@ impl Dead {
         Dead { cluster }
     }
 
-    /// Lists dead letters, in submission order, behind the place `after`; 0 begins.
+    /// Lists dead letters in submission order, after the position `after`; 0 starts at the
+    /// beginning.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -321,8 +324,8 @@ impl Dead {
         self.cluster.admin().tasks(&filter)
     }
 
-    /// Submits a dead letter again, under a new id, which is returned. The dead letter keeps its
-    /// outcome. `None`: there is no dead letter of that id.
+    /// Submits a copy of a dead letter under a new id, and returns that id. The dead letter keeps
+    /// its outcome. `None`: there is no dead letter with this id.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails or the queue is closed.
@@ -336,7 +339,7 @@ impl Dead {
         Ok(answer.map(|_| new_id))
     }
 
-    /// Removes dead letters that ended at least that long ago. Returns how many.
+    /// Removes dead letters that ended at least this long ago. Returns their number.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.

@@ -7,16 +7,16 @@ use crate::cluster::{Cluster, Core};
 use crate::engine::{Engine, MemoryEngine, QueueChange, Retention};
 use crate::error::OpenError;
 
-/// What `submit` does when the queue is full. Nothing is ever discarded: accepted means kept.
+/// What `submit` does when the queue is full. An accepted task is never discarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFull {
     /// Refuses the task.
     #[default]
     Abort,
-    /// Waits for room: for that long, or for ever.
+    /// Waits for room, up to the timeout if there is one.
     Block(Option<Duration>),
-    /// Runs the task in the submitting thread, if a worker of this process has a handler for it;
-    /// else refuses it.
+    /// Runs the task in the submitting thread if a worker of this process has a handler for it;
+    /// otherwise refuses it.
     CallerRuns,
 }
 
@@ -49,14 +49,15 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets how many tasks may wait in the queue, for all processes. Without it there is no limit.
+    /// Limits how many tasks may wait in the queue, for all processes. By default there is no
+    /// limit.
     pub fn capacity(mut self, tasks: u64) -> Self {
         self.capacity = Some(tasks);
         self
     }
 
-    /// Sets how much finished work the queue keeps, for all processes; by default 100,000 records
-    /// and 256 MiB.
+    /// Sets how many finished records the queue keeps, for all processes; by default 100,000
+    /// records and 256 MiB.
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = Some(retention);
         self
@@ -68,8 +69,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets how long a worker may be silent before its tasks go to others; at least 1 second,
-    /// default 30.
+    /// Sets how long a worker may miss renewals before other workers take its tasks; at least 1
+    /// second, default 30.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -78,14 +79,13 @@ impl ClusterBuilder {
     /// Opens the engine at an address. See [`Cluster::open`].
     ///
     /// # Errors
-    /// An [`OpenError`] if the address is not understood, a setting is out of range or the engine
-    /// refuses.
+    /// An [`OpenError`] if the address is invalid, a setting is out of range or the engine refuses.
     pub fn open(self, address: &str) -> Result<Cluster, OpenError> {
         let engine = engine_at(address)?;
         self.with_engine(engine)
     }
 
-    /// Uses an engine that is there already.
+    /// Uses an existing engine.
     ///
     /// # Errors
     /// An [`OpenError`] if a setting is out of range or the engine refuses.

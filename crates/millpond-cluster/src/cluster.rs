@@ -24,11 +24,11 @@ use crate::submit::{Answer, Combiner};
 use crate::task_type::{RemoteTask, TaskType};
 use crate::worker::{Shared, WorkerBuilder, WorkerStats};
 
-/// Workers of this process, for cancels, for running in the caller and for metrics.
+/// Workers of this process, used for cancellation, for running in the caller and for metrics.
 #[derive(Debug, Default)]
 pub(crate) struct LocalWorkers {
     pub(crate) live: Vec<Weak<Shared>>,
-    /// What workers that have ended did, by queue: a counter must not fall.
+    /// Totals of workers that have ended, by queue: a counter must not fall.
     pub(crate) ended: BTreeMap<String, WorkerStats>,
 }
 
@@ -68,22 +68,22 @@ impl Core {
         let answer = self.engine.cancel(&[id])?[0];
         match answer {
             CancelAnswer::Cancelled => drop(self.hub.look_up(&[id])?),
-            // A worker of this process need not wait for its next renewal.
+            // Saves a worker of this process the wait for its next renewal.
             CancelAnswer::Requested => self.local_workers().iter().for_each(|worker| worker.cancel(id)),
             CancelAnswer::AlreadyDone | CancelAnswer::Unknown => {}
         }
         Ok(answer)
     }
 
-    /// Upgraded under the lock and dropped without it, because the last one drops a pool.
+    /// The caller drops the handles outside of the lock, because the last one drops a pool.
     fn local_workers(&self) -> Vec<Arc<Shared>> {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         workers.live.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// What the workers of this process have done, by queue.
+    /// Statistics of the workers of this process, by queue.
     pub(crate) fn worker_stats(&self) -> BTreeMap<String, WorkerStats> {
-        // Both under one lock, so that no worker is missed or counted twice.
+        // One lock for both, so that no worker is missed or counted twice.
         let (mut stats, live) = {
             let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
             let live: Vec<_> = workers.live.iter().filter_map(Weak::upgrade).collect();
@@ -112,7 +112,7 @@ impl fmt::Debug for Core {
 
 /// A connection to an engine and the name of a queue. Cheap to clone.
 ///
-/// See the [crate](crate) for what it promises.
+/// The [crate](crate) documentation states the guarantees.
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) core: Arc<Core>,
@@ -124,12 +124,12 @@ impl Cluster {
     /// `memory:`.
     ///
     /// # Errors
-    /// An [`OpenError`] if the address is not understood or the engine refuses.
+    /// An [`OpenError`] if the address is invalid or the engine refuses.
     pub fn open(address: &str) -> Result<Cluster, OpenError> {
         ClusterBuilder::default().open(address)
     }
 
-    /// Sets the queue, its capacity and what happens when it is full.
+    /// Makes a builder, which sets the queue, its capacity and the policy for a full queue.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder::default()
     }
@@ -154,12 +154,12 @@ impl Cluster {
         WorkerBuilder::new(self.clone())
     }
 
-    /// Submits a task. When this returns `Ok`, the engine has it.
+    /// Submits a task. When this returns `Ok`, the engine has stored it.
     ///
-    /// Blocks for one round trip to the engine, which all threads that submit at this moment share.
+    /// Blocks for one round trip to the engine. Threads that submit at the same time share it.
     ///
     /// # Errors
-    /// A [`SubmitError`], which hands the task back.
+    /// A [`SubmitError`], which contains the task.
     pub fn submit<A, R>(
         &self,
         task_type: &TaskType<A, R>,
@@ -175,7 +175,7 @@ impl Cluster {
     /// Submits a task that has options.
     ///
     /// # Errors
-    /// A [`SubmitError`], which hands the task back: submitting it again is safe, because it keeps
+    /// A [`SubmitError`], which contains the task. Submitting it again is safe, because it keeps
     /// its id.
     pub fn submit_task<R: DeserializeOwned>(
         &self,
@@ -192,7 +192,7 @@ impl Cluster {
             Ok(other) => {
                 self.core.hub.unregister(id, &place.0);
                 let handle = self.accepted(other, self.core.hub.register(other, true));
-                // It may have ended already: the first look need not wait for the next poll.
+                // It may have ended already: look it up now instead of at the next poll.
                 let _ = self.core.hub.look_up(&[other]);
                 Ok(handle)
             }
@@ -208,7 +208,7 @@ impl Cluster {
         RemoteHandle::new(id, place, Arc::clone(&self.core))
     }
 
-    /// Returns the id of the task that is there now: this one, or the one that has its unique key.
+    /// Returns the id of the stored task: this one, or the one that holds its unique key.
     fn submit_one(&self, mut new: NewTask, name: &str) -> Result<TaskId, SubmitReason> {
         let id = new.id;
         let begin = Instant::now();
@@ -253,9 +253,9 @@ impl Cluster {
         }
     }
 
-    /// If the engine is in this process and so is an idle worker, this thread also claims: waking
-    /// the feeder for that would take longer than everything else. While other handles wait,
-    /// workers are hardly idle.
+    /// If the engine is in this process and a worker is idle, this thread also claims: waking the
+    /// feeder would take longer than the rest of the round trip. Not while other handles wait,
+    /// because then workers are hardly ever idle.
     fn submit_now(&self, tasks: Vec<NewTask>) -> Answer {
         if self.core.engine.is_local() && self.core.hub.awaits_one() {
             let workers = self.core.local_workers();
@@ -267,11 +267,11 @@ impl Cluster {
         self.core.combiner.submit(tasks)
     }
 
-    /// Submits many tasks, 500 in one round trip.
+    /// Submits many tasks, 500 per round trip.
     ///
     /// # Errors
-    /// The handles of those that were accepted, and the others to submit again. The policy for a
-    /// full queue does not apply: tasks that find no room come back.
+    /// The handles of the accepted tasks, and the other tasks. The policy for a full queue does not
+    /// apply: tasks that find no room are returned.
     #[allow(clippy::type_complexity, reason = "handles and refused tasks, both with their type")]
     pub fn submit_all<A, R>(
         &self,
@@ -285,7 +285,7 @@ impl Cluster {
         self.submit_tasks(batch.into_iter().map(|args| task_type.task(&args)))
     }
 
-    /// Submits many tasks that have options, 500 in one round trip.
+    /// Submits many tasks that have options, 500 per round trip.
     ///
     /// # Errors
     /// As [`submit_all`](Self::submit_all).
@@ -359,7 +359,7 @@ impl Cluster {
     ///
     /// # Errors
     /// [`RemoteError::ResultGone`] if there is no record of it, [`RemoteError::Engine`] if the
-    /// engine cannot be asked.
+    /// engine fails.
     pub fn find<A, R: DeserializeOwned>(
         &self,
         _task_type: &TaskType<A, R>,
@@ -369,8 +369,8 @@ impl Cluster {
         if self.core.hub.look_up(&[id])? == 0 { Ok(handle) } else { Err(RemoteError::ResultGone(id)) }
     }
 
-    /// Submits a task again and again, from any worker, without a leader. The first run is one
-    /// period from now. The same call after a restart changes nothing. Returns whether the schedule
+    /// Submits a task periodically, from any worker, without a leader. The first run is one period
+    /// from now. Repeating the call after a restart changes nothing. Returns whether the schedule
     /// is new or changed.
     ///
     /// # Errors
@@ -386,7 +386,7 @@ impl Cluster {
         self.periodic_with(name, every, MissedRuns::One, task_type.task(args))
     }
 
-    /// As [`periodic`](Self::periodic), with options, and with a choice for runs that were missed.
+    /// Like [`periodic`](Self::periodic), with options and a policy for missed runs.
     ///
     /// # Errors
     /// As [`periodic`](Self::periodic).
@@ -414,7 +414,7 @@ impl Cluster {
         self.core.engine.set_periodic(&self.queue, name, Some(&spec))
     }
 
-    /// Ends a schedule. Runs that were submitted stay. Returns whether there was one.
+    /// Removes a schedule; runs that were already submitted remain. Returns whether it existed.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -422,7 +422,8 @@ impl Cluster {
         self.core.engine.set_periodic(&self.queue, name, None)
     }
 
-    /// Hands out nothing more until [`resume`](Self::resume); tasks are still accepted.
+    /// Pauses the queue: workers get no more tasks until [`resume`](Self::resume). Tasks are still
+    /// accepted.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -430,7 +431,7 @@ impl Cluster {
         self.set_mode(Mode::Paused)
     }
 
-    /// Accepts and hands out tasks again.
+    /// Reopens a queue that was paused or closed.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -438,7 +439,7 @@ impl Cluster {
         self.set_mode(Mode::Open)
     }
 
-    /// Accepts nothing more; what is there still runs.
+    /// Closes the queue: no more tasks are accepted, and those already stored still run.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -450,7 +451,7 @@ impl Cluster {
         self.core.engine.queue(&self.queue, &QueueChange { mode: Some(mode), ..QueueChange::default() })
     }
 
-    /// What the queue holds and has done.
+    /// State and counters of the queue.
     ///
     /// # Errors
     /// An [`EngineError`] if the engine fails.
@@ -458,7 +459,7 @@ impl Cluster {
         self.core.engine.queue(&self.queue, &QueueChange::default())
     }
 
-    /// Waits until nothing is ready, delayed or running. False: the time was over first.
+    /// Waits until no task is ready, delayed or running. Returns false on timeout.
     ///
     /// # Errors
     /// [`RemoteError::Interrupted`] or [`RemoteError::Engine`].
@@ -481,7 +482,7 @@ impl Cluster {
         Dead::new(self.clone())
     }
 
-    /// Everything that an administrator needs: queues, tasks, workers, checks.
+    /// The administration interface: queues, tasks, workers, checks.
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())
     }

@@ -1,4 +1,4 @@
-//! What a handler sees of its task, and how it fails.
+//! [`TaskContext`] and [`TaskError`]: what a handler knows about its task, and how it fails.
 
 use std::error::Error;
 use std::fmt;
@@ -17,7 +17,7 @@ pub(crate) struct Flags {
     pub(crate) cancelled: AtomicBool,
 }
 
-/// What a handler can know and say about its task.
+/// The handler's view of its task.
 pub struct TaskContext {
     pub(crate) id: TaskId,
     pub(crate) attempt: u32,
@@ -28,30 +28,30 @@ pub struct TaskContext {
 }
 
 impl TaskContext {
-    /// The id of the task. Make effects idempotent with it: a task may run more than once.
+    /// The id of the task. Use it to make side effects idempotent: a task may run more than once.
     pub fn id(&self) -> TaskId {
         self.id
     }
 
-    /// The number of this claim, from 1. It only ever grows, so it can fence writes to your own
-    /// stores.
+    /// The number of this claim, from 1. It never falls, so it can serve as a fencing token for
+    /// writes to other stores.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// How many attempts have failed before.
+    /// How many earlier attempts failed.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// When this attempt will be interrupted: the deadline of the task or the timeout of the
-    /// attempt.
+    /// When this attempt will be interrupted: at the deadline of the task or the timeout of the
+    /// attempt, whichever is earlier.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
-    /// Leaves news for [`RemoteHandle::progress`](crate::RemoteHandle::progress). They travel with
-    /// the next renewal of the lease, within a second or so; only the latest counts.
+    /// Reports progress for [`RemoteHandle::progress`](crate::RemoteHandle::progress). It is sent
+    /// with the next renewal of the lease, within about a second; only the latest report is kept.
     pub fn progress<T: Serialize + ?Sized>(&self, progress: &T) {
         if let Ok(progress) = serde_json::to_vec(progress)
             && progress.len() <= crate::engine::PAYLOAD_LIMIT
@@ -60,13 +60,13 @@ impl TaskContext {
         }
     }
 
-    /// Tells whether the worker has lost this task: another worker may run it, and this outcome
-    /// will not count.
+    /// Returns true if the worker has lost this task: another worker may run it, and the outcome of
+    /// this attempt will be ignored.
     pub fn lease_lost(&self) -> bool {
         self.flags.lease_lost.load(Ordering::Relaxed)
     }
 
-    /// Tells whether the task was cancelled.
+    /// Returns true if the task was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.flags.cancelled.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ impl fmt::Debug for TaskContext {
     }
 }
 
-/// The failure of an attempt. Every error converts into one that is retried by the task's policy.
+/// The failure of an attempt. Every error converts into one that follows the task's retry policy.
 ///
 /// # Examples
 /// ```
@@ -116,7 +116,7 @@ pub(crate) enum RetryWish {
 }
 
 impl TaskError {
-    /// A failure that the task's policy decides about.
+    /// A failure that the task's retry policy handles.
     pub fn new(error: impl fmt::Display) -> TaskError {
         TaskError { message: error.to_string(), retry: RetryWish::Policy }
     }
@@ -130,13 +130,13 @@ impl TaskError {
         TaskError { message: error.to_string(), retry: RetryWish::Undecodable }
     }
 
-    /// Chooses the wait before the next attempt, if there is one left.
+    /// Sets the wait before the next attempt, if any attempt is left.
     pub fn retry_in(mut self, wait: Duration) -> TaskError {
         self.retry = RetryWish::After(wait);
         self
     }
 
-    /// Tells whether another attempt is pointless.
+    /// Returns true if another attempt is pointless.
     pub fn is_permanent(&self) -> bool {
         matches!(self.retry, RetryWish::Never | RetryWish::Undecodable)
     }
@@ -148,7 +148,7 @@ impl fmt::Display for TaskError {
     }
 }
 
-/// `TaskError` itself is not an `Error`, so that every `Error` can become one.
+/// `TaskError` itself does not implement `Error`, so that every `Error` can convert into it.
 impl<E: Error> From<E> for TaskError {
     fn from(error: E) -> TaskError {
         let mut message = error.to_string();

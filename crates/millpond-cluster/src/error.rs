@@ -9,18 +9,18 @@ use serde::Serialize;
 use crate::id::TaskId;
 use crate::state::DeadReason;
 
-/// What is known about an operation that an engine did not answer properly.
+/// Whether a failed operation may have happened, and whether to retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Certainty {
-    /// It certainly did not happen; trying again may help.
+    /// It did not happen; a retry may help.
     NotDone,
-    /// It may have happened; trying again is safe, because every operation may be repeated.
+    /// It may have happened; a retry is safe, because every operation is idempotent.
     Unknown,
-    /// It did not happen, and trying again cannot help.
+    /// It did not happen, and a retry cannot help.
     Permanent,
 }
 
-/// An engine could not do what it was asked.
+/// An engine call failed.
 #[derive(Debug, Clone)]
 pub struct EngineError {
     certainty: Certainty,
@@ -46,12 +46,12 @@ impl EngineError {
         self
     }
 
-    /// What is known about the operation.
+    /// Whether the operation may have happened.
     pub fn certainty(&self) -> Certainty {
         self.certainty
     }
 
-    /// Tells whether trying again may help.
+    /// Returns true if a retry may help.
     pub fn is_transient(&self) -> bool {
         self.certainty != Certainty::Permanent
     }
@@ -73,7 +73,7 @@ impl Error for EngineError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The address names no engine that is known.
+    /// The address is invalid or names an unknown engine.
     Address(String),
     /// A setting is out of range.
     Setting(String),
@@ -115,9 +115,9 @@ impl From<EngineError> for OpenError {
 pub enum SubmitReason {
     /// The queue is full.
     Saturated {
-        /// Tasks that wait.
+        /// Tasks that are waiting.
         waiting: u64,
-        /// How many may.
+        /// How many tasks may wait.
         capacity: u64,
     },
     /// The queue is closed.
@@ -126,31 +126,31 @@ pub enum SubmitReason {
     TooLarge {
         /// Their size in bytes.
         bytes: usize,
-        /// The most that is accepted.
+        /// The maximum in bytes.
         limit: usize,
     },
     /// The arguments cannot be encoded.
     Encode(String),
     /// The calling thread was interrupted while it waited for room.
     Interrupted,
-    /// The engine failed. Whether it has the task is in [`EngineError::certainty`]; submitting the
-    /// same task with the same id again is safe.
+    /// The engine failed. [`EngineError::certainty`] tells whether the task may be stored;
+    /// submitting the same task with the same id again is safe.
     Engine(EngineError),
 }
 
-/// A task was not accepted. It hands the task back, with its id, to be submitted again.
+/// A task was not accepted. Contains the task with its id, so that it can be submitted again.
 pub struct SubmitError<T> {
     pub(crate) reason: SubmitReason,
     pub(crate) task: T,
 }
 
 impl<T> SubmitError<T> {
-    /// Why.
+    /// Why the task was not accepted.
     pub fn reason(&self) -> &SubmitReason {
         &self.reason
     }
 
-    /// The task, to submit it again.
+    /// Returns the task, to submit it again.
     pub fn into_task(self) -> T {
         self.task
     }
@@ -188,7 +188,7 @@ impl<T> Error for SubmitError<T> {
     }
 }
 
-/// A task that ended without a result.
+/// A task that failed for good: it ended without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeadLetter {
     /// The task.
@@ -197,7 +197,7 @@ pub struct DeadLetter {
     pub name: String,
     /// Why it is dead.
     pub reason: DeadReason,
-    /// How often it was handed out.
+    /// How often it was claimed.
     pub attempts: u32,
     /// The latest error.
     pub error: Option<String>,
@@ -226,11 +226,11 @@ pub enum RemoteError {
     ResultGone(TaskId),
     /// The result does not decode into the type of the handle.
     Decode(String),
-    /// The calling thread was interrupted. This is not the outcome: the task goes on.
+    /// The calling thread was interrupted. The task continues.
     Interrupted,
-    /// The result was already handed out by this handle.
+    /// This handle has already returned the result.
     Taken,
-    /// The engine failed in a way that trying again cannot help.
+    /// The engine failed, and a retry cannot help.
     Engine(EngineError),
 }
 

@@ -1,4 +1,4 @@
-//! Handles on tasks: join, await, cancel, and find again after a restart.
+//! Handles of tasks: join, await, cancel, and find again after a restart.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::hub::{Outcome, Place, Slot};
 use crate::id::TaskId;
 use crate::state::State;
 
-/// What a handle can say about its task without waiting.
+/// What the engine reports about a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RemoteState {
@@ -26,16 +26,16 @@ pub enum RemoteState {
     Known(State),
     /// There is no record of the task.
     Gone,
-    /// The engine does not answer since that time.
+    /// The engine has not answered for some time.
     Unreachable {
-        /// Since when.
+        /// Start of that time.
         since: Instant,
     },
 }
 
-/// A handle on a task in a cluster. Dropping it detaches; the task goes on.
+/// The handle of a task in a cluster. Dropping it detaches the task, which continues.
 ///
-/// It is also a future, for any runtime: one thread per cluster wakes all of them.
+/// It is also a future, for any runtime: one thread per cluster wakes all futures.
 #[must_use = "dropping the handle detaches the task; use `detach` to say so"]
 pub struct RemoteHandle<R> {
     id: TaskId,
@@ -57,12 +57,12 @@ impl<R> RemoteHandle<R> {
         self.id
     }
 
-    /// Tells whether the outcome has arrived here. Does not ask the engine.
+    /// Returns true if the outcome has arrived in this process. Does not call the engine.
     pub fn is_done(&self) -> bool {
         self.outcome.is_done()
     }
 
-    /// Asks the engine where the task is in its life.
+    /// Reads the state of the task from the engine.
     pub fn state(&self) -> RemoteState {
         match self.core.engine.fetch(&[self.id]) {
             Ok(mut records) => match records.pop().flatten() {
@@ -76,30 +76,30 @@ impl<R> RemoteHandle<R> {
         }
     }
 
-    /// Cancels the task. One that waits will not run; one that runs is asked to stop, by the
+    /// Cancels the task. A waiting task will not run; a running one is asked to stop, by the
     /// interrupt flag of its thread.
     ///
     /// # Errors
-    /// An [`EngineError`] if the engine could not be asked.
+    /// An [`EngineError`] if the engine fails.
     pub fn cancel(&self) -> Result<CancelAnswer, EngineError> {
         self.core.cancel(self.id)
     }
 
-    /// A way to cancel the task while another thread joins it.
+    /// Returns a handle that cancels the task while another thread joins it.
     pub fn canceller(&self) -> RemoteCanceller {
         RemoteCanceller { id: self.id, core: Arc::clone(&self.core) }
     }
 
-    /// Cancels the task when this handle is dropped before the outcome has arrived.
+    /// Cancels the task if this handle is dropped before the outcome has arrived.
     pub fn cancel_on_drop(mut self) -> RemoteHandle<R> {
         self.cancel_on_drop = true;
         self
     }
 
-    /// Drops the handle; the task goes on.
+    /// Drops the handle; the task continues.
     pub fn detach(self) {}
 
-    /// What the handler reported last with [`TaskContext::progress`](crate::TaskContext::progress).
+    /// The handler's latest report by [`TaskContext::progress`](crate::TaskContext::progress).
     ///
     /// # Errors
     /// [`RemoteError::Engine`] or [`RemoteError::Decode`].
@@ -111,24 +111,24 @@ impl<R> RemoteHandle<R> {
 }
 
 impl<R: DeserializeOwned> RemoteHandle<R> {
-    /// Waits for the outcome. If the engine cannot be reached, it keeps trying.
+    /// Waits for the outcome. Keeps trying while the engine does not answer.
     ///
-    /// In a handler, a task that no worker has begun runs here and now instead, if this worker has
-    /// a handler for it.
+    /// In a handler, if no worker has begun the task and this worker has a handler for it, it runs
+    /// in the calling thread.
     ///
     /// # Errors
-    /// A [`RemoteError`] if there is no result. After [`RemoteError::Interrupted`] the task goes
-    /// on.
+    /// A [`RemoteError`] if there is no result. After [`RemoteError::Interrupted`] the task
+    /// continues.
     pub fn join(mut self) -> Result<R, RemoteError> {
         self.wait(Duration::MAX).expect("a wait without a deadline ends with an outcome")
     }
 
-    /// Waits for the outcome for that long. `None`: not done yet.
+    /// Waits up to `timeout` for the outcome. `None`: not done yet.
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<R, RemoteError>> {
         self.wait(timeout)
     }
 
-    /// The outcome, if it has arrived. Never blocks.
+    /// Returns the outcome if it has arrived. Never blocks.
     pub fn try_join(&mut self) -> Option<Result<R, RemoteError>> {
         self.outcome.try_join().map(|outcome| decode(self.id, outcome))
     }
@@ -150,7 +150,7 @@ fn decode<R: DeserializeOwned>(id: TaskId, outcome: Result<Outcome, JoinError>) 
         Ok(Outcome::Dead(letter)) => Err(RemoteError::Dead(letter)),
         Err(JoinError::Interrupted) => Err(RemoteError::Interrupted),
         Err(JoinError::Taken) => Err(RemoteError::Taken),
-        // A slot outlives its handle, so that no promise is dropped before it is kept.
+        // A slot outlives its handle, so no promise is dropped unresolved.
         Ok(Outcome::Gone) | Err(_) => Err(RemoteError::ResultGone(id)),
     }
 }
@@ -171,7 +171,7 @@ impl<R> Drop for RemoteHandle<R> {
         }
         self.core.hub.unregister(self.id, &self.slot);
         if self.cancel_on_drop {
-            // A failure has no listener any more.
+            // The error is lost: the handle is being dropped.
             let _ = self.core.cancel(self.id);
         }
     }
@@ -186,7 +186,7 @@ impl<R> fmt::Debug for RemoteHandle<R> {
     }
 }
 
-/// Cancels a task, from anywhere.
+/// Cancels a task, from any thread.
 #[derive(Clone)]
 pub struct RemoteCanceller {
     id: TaskId,
@@ -199,10 +199,10 @@ impl RemoteCanceller {
         self.id
     }
 
-    /// As [`RemoteHandle::cancel`].
+    /// See [`RemoteHandle::cancel`].
     ///
     /// # Errors
-    /// An [`EngineError`] if the engine could not be asked.
+    /// An [`EngineError`] if the engine fails.
     pub fn cancel(&self) -> Result<CancelAnswer, EngineError> {
         self.core.cancel(self.id)
     }

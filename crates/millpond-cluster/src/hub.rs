@@ -1,7 +1,8 @@
-//! Brings the news of a task's end to the handles that wait for it.
+//! Delivers the outcome of a task to the handles that wait for it.
 //!
-//! A worker of the same cluster object tells the hub directly. Everything else arrives through one
-//! thread, which reads the engine's notices and, because notices are hints, looks up what is
+//! A worker of the same cluster object calls the hub directly. All other outcomes arrive through
+//! one thread. It reads the engine's notices and, because notices are hints, looks up all
+//! outstanding tasks once a second.
 //! outstanding once a second.
 
 use std::collections::BTreeMap;
@@ -18,12 +19,11 @@ use crate::error::DeadLetter;
 use crate::id::TaskId;
 use crate::state::{DeadReason, Record, State};
 
-/// Outstanding ids are looked up this often, whether or not there was a notice.
+/// Interval of the lookup of outstanding ids, whether or not there was a notice.
 const SAFETY_POLL: Duration = Duration::from_secs(1);
-/// A task that another process submitted and ended leaves no notice: handles on such tasks look
-/// more often.
+/// The same for tasks of other processes: their end leaves no notice here.
 const FOREIGN_POLL: Duration = Duration::from_millis(50);
-/// Ids that one safety poll looks up; the next one goes on behind them.
+/// Maximum number of ids per safety poll; the next poll continues after them.
 const POLL_LIMIT: usize = 10 * BATCH_LIMIT;
 
 /// How a task ended, as its handle sees it.
@@ -36,7 +36,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome of a record, if it has ended.
+    /// The outcome of a record that has ended, otherwise `None`.
     pub(crate) fn of(record: Record) -> Option<Outcome> {
         match record.state {
             State::Succeeded => Some(Outcome::Succeeded(record.result.unwrap_or_default())),
@@ -57,19 +57,19 @@ pub(crate) fn dead_letter(record: Record) -> DeadLetter {
     }
 }
 
-/// The end that tells one handle of an outcome. The handle waits on the other end of `promise`, so
-/// it is interrupted, timed and awaited like the handle of a local task.
+/// Resolves one handle. The handle waits on the other side of `promise`, so it can be interrupted,
+/// timed out and awaited like the handle of a local task.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Resolves the handle with what is in the cell. Taken by the first delivery.
+    /// Resolves the handle with the content of the cell. Taken by the first delivery.
     promise: Mutex<Option<(Task, OutcomeCell)>>,
-    /// The engine has the task, so a missing record means that it is gone.
+    /// Whether the engine has stored the task. If so, a missing record has been purged.
     is_accepted: AtomicBool,
-    /// The task was submitted elsewhere.
+    /// Whether the task was submitted by another process or an earlier run.
     is_foreign: bool,
 }
 
-/// Where a delivery leaves the outcome for the task that resolves the handle.
+/// Where a delivery puts the outcome for the task that resolves the handle.
 type OutcomeCell = Arc<Mutex<Option<Outcome>>>;
 
 /// A slot and the handle that it resolves.
@@ -86,7 +86,7 @@ impl Slot {
     }
 
     pub(crate) fn accept(&self) {
-        // Relaxed: it only keeps the safety poll from asking too early.
+        // Relaxed: a stale value only delays the lookup to a later safety poll.
         self.is_accepted.store(true, Ordering::Relaxed);
     }
 
@@ -94,7 +94,7 @@ impl Slot {
         self.is_accepted.load(Ordering::Relaxed)
     }
 
-    /// The first delivery counts. A second can only be the same end, told twice.
+    /// Delivers the outcome. Later calls have no effect: they can only bring the same outcome.
     fn deliver(&self, outcome: Outcome) {
         let Some((task, cell)) = lock(&self.promise).take() else { return };
         *lock(&cell) = Some(outcome);
@@ -106,14 +106,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All handles of one cluster object that wait for an end.
+/// All handles of one cluster object that wait for an outcome.
 #[derive(Debug)]
 pub(crate) struct Hub {
     engine: Arc<dyn Engine>,
     waiting: Mutex<Waiting>,
-    /// The thread sleeps here while nothing is outstanding.
+    /// The thread waits here while nothing is outstanding.
     begun: Condvar,
-    /// Slots whose task was submitted elsewhere.
+    /// Number of slots with `is_foreign`.
     foreign: AtomicUsize,
 }
 
@@ -121,11 +121,11 @@ pub(crate) struct Hub {
 struct Waiting {
     slots: BTreeMap<TaskId, Vec<Arc<Slot>>>,
     is_closed: bool,
-    /// The thread sleeps in `begun`.
+    /// Whether the thread waits in `begun`.
     is_idle: bool,
-    /// Since when the engine does not answer.
+    /// Since when the engine has not answered.
     unreachable_since: Option<Instant>,
-    /// The safety poll goes on behind this id.
+    /// The next safety poll continues after this id.
     polled: Option<TaskId>,
 }
 
@@ -138,7 +138,8 @@ impl Hub {
         lock(&self.waiting)
     }
 
-    /// A place to wait for that task. Taken before the task is submitted, so that no end is missed.
+    /// Registers a slot for a task. Called before the task is submitted, so that no outcome is
+    /// missed.
     pub(crate) fn register(&self, id: TaskId, is_foreign: bool) -> Place {
         let (slot, handle) = Slot::new(is_foreign);
         self.foreign.fetch_add(usize::from(is_foreign), Ordering::Relaxed);
@@ -150,7 +151,7 @@ impl Hub {
         (slot, handle)
     }
 
-    /// The handle is gone.
+    /// Removes the slot of a dropped handle.
     pub(crate) fn unregister(&self, id: TaskId, slot: &Arc<Slot>) {
         let mut waiting = self.lock();
         let Some(slots) = waiting.slots.get_mut(&id) else { return };
@@ -166,17 +167,17 @@ impl Hub {
         }
     }
 
-    /// Tells whether exactly one task has handles.
+    /// Returns true if exactly one task has handles.
     pub(crate) fn awaits_one(&self) -> bool {
         self.lock().slots.len() == 1
     }
 
-    /// Tells whether a handle waits for that task.
+    /// Returns true if a handle waits for this task.
     pub(crate) fn has_handle(&self, id: TaskId) -> bool {
         self.lock().slots.contains_key(&id)
     }
 
-    /// Hands an end to all handles of that task.
+    /// Delivers an outcome to all handles of this task.
     pub(crate) fn deliver(&self, id: TaskId, outcome: &Outcome) {
         let slots = self.lock().slots.remove(&id);
         for slot in slots.into_iter().flatten() {
@@ -247,8 +248,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Reads records and delivers those that have ended. A record that is not there is gone.
-    /// Returns how many are.
+    /// Reads records and delivers the outcomes of those that have ended. A missing record
+    /// counts as gone. Returns the number of missing records.
     pub(crate) fn look_up(&self, ids: &[TaskId]) -> Result<usize, crate::error::EngineError> {
         if ids.is_empty() {
             return Ok(0);
@@ -272,7 +273,7 @@ impl Hub {
         waiting.slots.get(&id).is_some_and(|slots| slots.iter().all(|slot| slot.is_accepted()))
     }
 
-    /// The next ids for the safety poll, in turn. Only those that the engine is known to have.
+    /// The next ids for the safety poll, in turn, among those that the engine has stored.
     fn outstanding(&self) -> Vec<TaskId> {
         let mut waiting = self.lock();
         let from = waiting.polled.map_or(Bound::Unbounded, Bound::Excluded);
@@ -283,7 +284,7 @@ impl Hub {
         ids
     }
 
-    /// Sleeps while nothing is outstanding. False: the hub is closed.
+    /// Waits while nothing is outstanding. Returns false if the hub is closed.
     fn wait_until_needed(&self) -> bool {
         let mut waiting = self.lock();
         while waiting.slots.is_empty() && !waiting.is_closed {

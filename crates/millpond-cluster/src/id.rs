@@ -1,4 +1,4 @@
-//! Names of things: tasks, workers and submitters.
+//! Ids of tasks, workers and submitters.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// The id of a task: a UUID that the submitter chooses, so that submitting twice is submitting
-/// once.
+/// The id of a task: a UUID that the submitter chooses. Submitting the same id twice submits the
+/// task once.
 ///
 /// # Examples
 /// ```
@@ -25,27 +25,26 @@ use uuid::Uuid;
 pub struct TaskId(Uuid);
 
 impl TaskId {
-    /// Makes a fresh id: a UUID of version 7, which sorts by time. Later ones of a process are
+    /// Makes a fresh id: a UUID of version 7, which sorts by time. Within a process, later ids are
     /// greater.
     pub fn fresh() -> TaskId {
-        /// The latest time in milliseconds, and 12 bits that count within it.
+        /// The latest time in milliseconds, and a 12-bit counter within it.
         static LATEST: AtomicU64 = AtomicU64::new(0);
-        /// Drawn once from the system: a system call for each id is a twentieth of a round trip.
+        /// Drawn once from the system: a system call per id would add 5 % to a round trip.
         static KEY: OnceLock<RandomState> = OnceLock::new();
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis() as u64);
         let next = |latest: u64| (latest + 1).max(time << 12);
         let next_of = |latest| Some(next(latest));
-        // Relaxed: the number itself is all that threads share.
+        // Relaxed: threads share only the number itself.
         let latest = LATEST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next_of);
         let number = next(latest.expect("there is always a next"));
-        // Other processes have another key, and a fork of this one another id.
+        // Other processes have another key, and a fork of this process has another process id.
         let random = KEY.get_or_init(RandomState::new).hash_one((std::process::id(), number));
         let high = (number >> 12) << 16 | 0x7000 | number & 0xfff;
         TaskId(Uuid::from_u64_pair(high, 0b10 << 62 | random >> 2))
     }
 
-    /// Makes the id that belongs to a name of your own, such as an order number: a UUID of version
-    /// 5.
+    /// Makes an id from a name, such as an order number: a UUID of version 5.
     pub fn from_name(name: &str) -> TaskId {
         TaskId(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()))
     }
@@ -55,7 +54,7 @@ impl TaskId {
         self.0.as_bytes()
     }
 
-    /// The id of these 16 bytes.
+    /// The id with these 16 bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> TaskId {
         TaskId(Uuid::from_bytes(bytes))
     }
@@ -91,7 +90,7 @@ impl From<TaskId> for Uuid {
     }
 }
 
-/// The error of a text that is no task id.
+/// The error of a text that is not a task id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseIdError(String);
 
@@ -123,9 +122,9 @@ impl<'de> Deserialize<'de> for TaskId {
     }
 }
 
-/// The identity of a worker, made fresh at each start: host, process id and a random part.
+/// The identity of a worker, fresh at each start: host, process id and a random part.
 ///
-/// It cannot be configured. Two workers that share a name would hide each other's death.
+/// It cannot be configured: if two workers shared a name, the death of one would go unnoticed.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerId(Arc<str>);
 
@@ -173,14 +172,14 @@ impl<'de> Deserialize<'de> for WorkerId {
     }
 }
 
-/// Which connection submitted a task, so that news of its end reach the process that waits for it.
+/// Identifies the connection that submitted a task, so that notices reach its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SubmitterId(pub u64);
 
 impl SubmitterId {
     pub(crate) fn fresh() -> SubmitterId {
-        // 48 bits: SQLite stores it in six bytes, and two submitters hardly ever collide. A
-        // collision costs one of them latency, because it then learns of an end by the safety poll.
+        // 47 bits: SQLite stores them in six bytes, and collisions are rare. A collision costs only
+        // latency: one submitter then learns of an end in its safety poll.
         SubmitterId(fastrand::u64(1..1 << 47))
     }
 }

@@ -1,8 +1,8 @@
-//! Metrics of queues and workers, as text in the format of Prometheus. `docs/cluster.md` explains
+//! Metrics of queues and workers, in the text format of Prometheus. `docs/cluster.md` explains
 //! each.
 //!
-//! Names with `process` are about this process: add them up over all processes. The others are
-//! about the queue, so every process that uses the same database tells the same.
+//! Metrics with `process` in their name count one process: add them up over all processes. The
+//! others describe the queue, so every process with the same database reports the same values.
 
 use crate::cluster::Cluster;
 use crate::engine::QueueStats;
@@ -57,8 +57,8 @@ const WORKERS: [Metric<WorkerStats>; 4] = [
 
 impl Cluster {
     /// Renders the metrics of all queues, and of the workers of this process, as text for
-    /// Prometheus. The label `queue` is the name of the queue. Workers count if they were started
-    /// from this cluster object or a clone of it.
+    /// Prometheus. The label `queue` is the name of the queue. Only workers that were started from
+    /// this cluster object or a clone of it are included.
     ///
     /// Reads the engine once per queue.
     ///
@@ -90,7 +90,7 @@ impl<T> Metric<T> {
     fn render(&self, values: &[(String, T)], text: &mut String) {
         let Metric(name, help, read) = self;
         if values.is_empty() {
-            // A header without samples says nothing.
+            // No samples, no header.
             return;
         }
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };

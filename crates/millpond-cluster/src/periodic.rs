@@ -1,7 +1,7 @@
 //! Schedules of periodic tasks.
 //!
-//! There is no leader. Each occurrence has an id made of the schedule's name and its due time, so a
-//! second submit of it is a known id and changes nothing.
+//! There is no leader. The id of each run is derived from the schedule's name and the due time, so
+//! a second submission finds a known id and changes nothing.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::state::{Millis, Record};
 /// When a periodic task runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Every {
-    /// At a fixed rate: due times are this far apart, however long a run takes.
+    /// At a fixed rate: due times have this distance, regardless of how long a run takes.
     Rate(Duration),
     /// With a fixed pause between the end of a run and the next one.
     Delay(Duration),
@@ -26,7 +26,7 @@ impl Every {
         Every::Rate(period)
     }
 
-    /// Runs with a fixed pause between the end of a run and the next.
+    /// Runs with a fixed pause between the end of a run and the next one.
     pub const fn delay(pause: Duration) -> Every {
         Every::Delay(pause)
     }
@@ -37,28 +37,28 @@ impl Every {
     }
 }
 
-/// What happens to runs that were due while no worker was there.
+/// What happens to runs that were due while no worker was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum MissedRuns {
-    /// One run stands for all of them.
+    /// A single run replaces all of them.
     #[default]
     One,
-    /// Each of them runs.
+    /// Every missed run is made up for.
     All,
 }
 
-/// While a run of [`Every::Delay`] has not ended, look again after this long.
+/// While a run of [`Every::Delay`] has not ended, check again after this time.
 const LOOK_AGAIN_MS: i64 = 1000;
 
-/// What a tick does about one schedule that is due.
+/// What a tick does with a schedule that is due.
 pub(crate) struct Occurrence {
-    /// The task to submit, if any.
+    /// The task to submit, if there is one.
     pub(crate) task: Option<NewTask>,
     /// The new `next`.
     pub(crate) next: Millis,
 }
 
-/// Decides about a schedule at the time `now`, given the record of its latest run.
+/// Decides what to do with a schedule at the time `now`, given the record of its latest run.
 pub(crate) fn occurrence(queue: &str, row: &PeriodicRow, last: Option<&Record>, now: Millis) -> Occurrence {
     let period = row.spec.every.period_ms().max(1);
     match row.spec.every {
@@ -69,7 +69,7 @@ pub(crate) fn occurrence(queue: &str, row: &PeriodicRow, last: Option<&Record>, 
             }
             Occurrence { task: Some(task(queue, row)), next }
         }
-        // A run that is gone from the store has ended longer ago than its result is kept.
+        // A run without a record ended longer ago than results are kept.
         Every::Delay(_) => match last.map(|last| last.finished) {
             Some(None) => Occurrence { task: None, next: now + LOOK_AGAIN_MS.min(period) },
             Some(Some(finished)) if finished + period > now => {

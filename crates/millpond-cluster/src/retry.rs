@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a failed task waits before its next attempt.
 ///
-/// The wait is drawn evenly between zero and the limit of that attempt ("full jitter"), so that
-/// tasks that failed together do not come back together.
+/// The wait is uniform between zero and the limit of the attempt ("full jitter"), so that tasks
+/// that failed together do not retry together.
 ///
 /// # Examples
 /// ```
@@ -38,13 +38,13 @@ impl Backoff {
         Backoff { base_ms: millis(limit), max_ms: millis(limit) }
     }
 
-    /// The longest wait after that many failures.
+    /// The longest wait after this many failures.
     pub fn limit(&self, failures: u32) -> Duration {
         let factor = 1u64.checked_shl(failures.saturating_sub(1)).unwrap_or(u64::MAX);
         Duration::from_millis(self.base_ms.saturating_mul(factor).min(self.max_ms))
     }
 
-    /// A wait after that many failures: between zero and [`limit`](Self::limit).
+    /// Draws a wait after this many failures: between zero and [`limit`](Self::limit).
     pub(crate) fn draw(&self, failures: u32) -> Duration {
         let limit = u64::try_from(self.limit(failures).as_millis()).unwrap_or(u64::MAX);
         Duration::from_millis(fastrand::u64(0..=limit))
@@ -60,7 +60,7 @@ impl Default for Backoff {
 
 const fn millis(duration: Duration) -> u64 {
     let millis = duration.as_millis();
-    // A hundred years: enough for any wait, and far from overflow when added to the clock.
+    // A hundred years: longer than any useful wait, and no overflow when added to the clock.
     const CENTURY: u64 = 100 * 366 * 24 * 3600 * 1000;
     if millis > CENTURY as u128 { CENTURY } else { millis as u64 }
 }

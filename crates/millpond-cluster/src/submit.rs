@@ -1,8 +1,7 @@
 //! Group commit: threads that submit at the same time share one round trip.
 //!
-//! A thread that finds nobody sending becomes the sender and sends everything that has gathered, at
-//! most 500 tasks or 1 MiB. When its own tasks are answered it hands the role to a thread that
-//! still waits.
+//! A thread that finds no sender becomes the sender and sends all pending tasks, at most 500 or
+//! 1 MiB. Once its own tasks are answered, it passes the role to a thread that still waits.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,10 +11,10 @@ use crate::engine::{BATCH_LIMIT, Engine, NewTask, Submitted};
 use crate::error::EngineError;
 
 const BYTE_LIMIT: usize = 1 << 20;
-/// How often a submit is repeated when the engine says that trying again may help.
+/// Maximum number of attempts while the engine reports a transient error.
 const TRIES: u32 = 3;
 
-/// What became of one request. The tasks come back, for those that were refused.
+/// The answer to one request. It returns the tasks, for those that were refused.
 pub(crate) type Answer = (Vec<NewTask>, Result<Vec<Submitted>, EngineError>);
 
 #[derive(Debug)]
@@ -27,11 +26,11 @@ pub(crate) struct Combiner {
 #[derive(Debug, Default)]
 struct Queue {
     requests: VecDeque<(Vec<NewTask>, Arc<Ticket>)>,
-    /// A thread is sending, or has been told to.
+    /// Whether a thread is sending, or has been given the role.
     has_sender: bool,
 }
 
-/// Where a thread waits for its answer or for the role of the sender.
+/// Where a thread waits for its answer or for the sender role.
 #[derive(Debug, Default)]
 struct Ticket {
     news: Mutex<News>,
@@ -97,7 +96,7 @@ impl Combiner {
         }
     }
 
-    /// Sends what has gathered. The first request is that of the calling thread, whose turn it is.
+    /// Sends all pending requests. The first one is that of the calling thread.
     fn send_gathered(&self) {
         let mut requests = Vec::new();
         let mut batch = Vec::new();
@@ -139,7 +138,7 @@ impl Combiner {
         }
     }
 
-    /// Gives the role to the thread of the first request, if there is one.
+    /// Passes the role to the thread of the first request, if there is one.
     fn hand_over(&self) {
         let mut queue = self.lock();
         match queue.requests.front() {

@@ -1,4 +1,4 @@
-//! Task types and tasks to be submitted.
+//! Task types, and tasks that are not submitted yet.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,10 +13,11 @@ use crate::id::{SubmitterId, TaskId};
 use crate::retry::Backoff;
 use crate::state::{Options, Priority, Unique, UniqueKey};
 
-/// The name of a kind of task, with the types of its arguments and its result. Both sides share it.
+/// The name of a kind of task, with the types of its arguments and its result. Submitter and worker
+/// share it.
 ///
-/// The name is part of what is stored. To rename a task type, let workers accept the old name too,
-/// with [`WorkerBuilder::also`](crate::WorkerBuilder::also).
+/// The name is stored. To rename a task type, let workers accept the old name too, with
+/// [`WorkerBuilder::also`](crate::WorkerBuilder::also).
 ///
 /// # Examples
 /// ```
@@ -31,12 +32,12 @@ pub struct TaskType<A, R> {
 }
 
 impl<A, R> TaskType<A, R> {
-    /// A task type of that name.
+    /// A task type with this name.
     pub const fn new(name: &'static str) -> TaskType<A, R> {
         TaskType { name: Cow::Borrowed(name), types: PhantomData }
     }
 
-    /// A task type whose name is not known when the program is written.
+    /// A task type whose name is not known at compile time.
     pub const fn dynamic(name: String) -> TaskType<A, R> {
         TaskType { name: Cow::Owned(name), types: PhantomData }
     }
@@ -48,7 +49,7 @@ impl<A, R> TaskType<A, R> {
 }
 
 impl<A: Serialize, R> TaskType<A, R> {
-    /// A task with these arguments, to be given options and submitted.
+    /// Makes a task with these arguments. Options can be added before it is submitted.
     pub fn task(&self, args: &A) -> RemoteTask<R> {
         RemoteTask::new(&self.name, serde_json::to_vec(args).map_err(|error| error.to_string()))
     }
@@ -80,7 +81,7 @@ pub struct RemoteTask<R> {
 }
 
 fn millis(duration: Duration) -> u64 {
-    // As long as an engine's clock can count.
+    // The maximum that an engine's clock can count.
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(i64::MAX as u64 / 4)
 }
 
@@ -98,18 +99,18 @@ impl<R> RemoteTask<R> {
         }
     }
 
-    /// Sets the id. Submitting twice under one id is submitting once. The default is a fresh one.
+    /// Sets the id; the default is a fresh one. Submitting twice with one id submits once.
     pub fn id(mut self, id: impl Into<TaskId>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// The id that it has.
+    /// The id of the task.
     pub fn task_id(&self) -> TaskId {
         self.id
     }
 
-    /// Makes it wait in the engine before it is ready.
+    /// Delays the task: it waits in the engine before it is ready.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -121,20 +122,20 @@ impl<R> RemoteTask<R> {
         self
     }
 
-    /// Takes a key in the queue. While it is taken, submitting another task with it returns the
-    /// handle of the one that is there.
+    /// Reserves a unique key in the queue. While the key is held, submitting another task with it
+    /// returns the handle of the first one.
     pub fn unique(mut self, key: impl Into<String>, until: Unique) -> Self {
         self.options.unique = Some(UniqueKey { key: key.into(), until });
         self
     }
 
-    /// Sets how many failures make it a dead letter; at least 1, default 5.
+    /// Sets how many failures make the task a dead letter; at least 1, default 5.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.options.max_attempts = Some(attempts.max(1));
         self
     }
 
-    /// Sets how many lost workers make it a dead letter; at least 1, default 3.
+    /// Sets how many lost workers make the task a dead letter; at least 1, default 3.
     pub fn max_crashes(mut self, crashes: u32) -> Self {
         self.options.max_crashes = Some(crashes.max(1));
         self
@@ -146,14 +147,14 @@ impl<R> RemoteTask<R> {
         self
     }
 
-    /// Interrupts an attempt that takes longer. An attempt that does not react is not repeated
+    /// Interrupts an attempt after this time. An attempt that ignores the interrupt is not repeated
     /// while it runs.
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.options.attempt_timeout_ms = Some(millis(timeout));
         self
     }
 
-    /// Ends the task as a dead letter if it has not ended this long after it was accepted.
+    /// Ends the task as a dead letter if it has not ended this long after its acceptance.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
@@ -165,7 +166,7 @@ impl<R> RemoteTask<R> {
         self
     }
 
-    /// The task as engines take it.
+    /// The task in the form that engines accept.
     pub(crate) fn encode(&self, queue: &str, submitter: SubmitterId) -> Result<NewTask, SubmitReason> {
         let args = self.args.as_ref().map_err(|error| SubmitReason::Encode(error.clone()))?;
         if args.len() > PAYLOAD_LIMIT {
@@ -209,7 +210,7 @@ impl<R> Clone for RemoteTask<R> {
 
 impl<R> fmt::Debug for RemoteTask<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Not the arguments: they may be confidential.
+        // Without the arguments, which may be confidential.
         f.debug_struct("RemoteTask")
             .field("id", &self.id)
             .field("name", &self.name)

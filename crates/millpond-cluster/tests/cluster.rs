@@ -105,7 +105,7 @@ on_engines! {
             square(n)
         }).start().unwrap();
         assert_eq!((first.join().unwrap(), second.join().unwrap()), (16, 16));
-        // Also after its end.
+        // Also after the task has ended.
         assert_eq!(cluster.submit_task(SQUARE.task(&6).id(id)).unwrap().join().unwrap(), 16);
         assert_eq!(cluster.find(&SQUARE, id).unwrap().join().unwrap(), 16);
         assert_eq!(runs.load(Ordering::SeqCst), 1);
@@ -236,7 +236,7 @@ on_engines! {
         let (accepted, refused) = cluster.submit_all(&SQUARE, [4, 5]).unwrap_err();
         assert_eq!((accepted.len(), refused.into_task().len()), (0, 2));
 
-        // The task that came back keeps its id and is accepted when there is room.
+        // The returned task keeps its id and is accepted when there is room.
         let _worker = cluster.worker().handle(&SQUARE, |_, n| square(n)).start().unwrap();
         let id = task.task_id();
         let mut task = Some(*task);
@@ -333,7 +333,8 @@ on_engines! {
             for _ in 0..40 {
                 let worker = cluster.worker().handle(&SQUARE, |_, n| square(n)).start().unwrap();
                 worker.drain(Duration::from_secs(60));
-                // Nobody else takes tasks, so that one that is running now would run out its lease.
+                // No other worker claims tasks, so a task that is running now would keep its lease
+                // until it expires.
                 assert_eq!(cluster.stats().unwrap().running, 0);
             }
             submit.join().unwrap()
@@ -464,7 +465,7 @@ on_engines! {
     }
 }
 
-/// Polls a future on this thread.
+/// Polls a future on the calling thread.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {

@@ -1,4 +1,4 @@
-//! The metrics: their values, that all are documented, and what `promtool` says to them.
+//! The metrics: their values, their documentation, and their check by `promtool`.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn values(cluster: &Cluster) -> BTreeMap<String, f64> {
     text.lines().filter_map(of).collect()
 }
 
-/// Runs tasks to each kind of end, and leaves some that wait.
+/// Runs tasks to each final state, and leaves some waiting.
 fn play(cluster: &Cluster) {
     let handler = |context: &millpond_cluster::TaskContext, n: u32| match n {
         0 => Err(TaskError::permanent("never")),
@@ -79,7 +79,7 @@ fn other_process_tells_the_same_of_the_queue_and_nothing_of_its_own() {
     let folder = Folder::new("metrics-other");
     let cluster = Cluster::open(&folder.sqlite()).unwrap();
     play(&cluster);
-    // A second engine on the file is what another process has.
+    // A second engine on the file stands for another process.
     let other = Cluster::open(&folder.sqlite()).unwrap();
     let (ours, theirs) = (values(&cluster), values(&other));
     for (name, value) in theirs {
@@ -105,7 +105,7 @@ fn worker_without_a_handler_is_counted_also_after_its_end() {
     }
 }
 
-/// The guide, where it is: not in a package of this crate alone.
+/// The text of the guide, if it exists: the published crate does not contain it.
 fn guide() -> Option<String> {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cluster.md")).ok()
 }
@@ -120,8 +120,7 @@ fn every_metric_is_documented() {
     }
 }
 
-/// `promtool`: the one named by the variable `PROMTOOL`, or the one of the search path.
-/// `ci/metrics.sh` installs it.
+/// Path of `promtool`: the variable `PROMTOOL`, or the search path. `ci/metrics.sh` installs it.
 fn promtool() -> Option<PathBuf> {
     let named = std::env::var_os("PROMTOOL").map(PathBuf::from);
     let found = named.or_else(|| {
@@ -134,7 +133,7 @@ fn promtool() -> Option<PathBuf> {
     found
 }
 
-/// Runs it with this input; it must succeed. Returns all it said.
+/// Runs `promtool` with this input, asserts success, and returns its output.
 fn run(tool: &Path, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(tool);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,5 +1,5 @@
-//! Processes that are killed, stopped and starved of disk: nothing accepted is lost, nothing ends
-//! twice, every handle resolves or reports.
+//! Processes are killed, stopped, or run out of disk space: no accepted task is lost or ends twice,
+//! and every handle resolves or reports an error.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const ECHO: TaskType<String, String> = TaskType::new("echo");
 
-/// An example of this crate. A whole `cargo test` has built it; one that runs only this file has
+/// An example of this crate. `cargo test` of the whole crate builds it; running only this file does
 /// not.
 fn example(name: &str) -> Command {
     static BUILD: Once = Once::new();
@@ -48,7 +48,7 @@ fn durable_example_is_killed_again_and_again_and_loses_nothing() {
         let mut child = start();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         if round > 1 {
-            // Not before it has submitted, and each time a little further on.
+            // After it has submitted; a little later in each round.
             assert_eq!(lines.next().unwrap().unwrap(), format!("submitted {tasks}"));
         }
         std::thread::sleep(Duration::from_millis(30 * round));
@@ -82,7 +82,7 @@ fn disk_full_refuses_with_a_reason_and_keeps_what_was_accepted() {
     let folder = Folder::new("disk-full");
     let path = folder.path("jobs.db");
     let engine = SqliteEngine::open(&path, Durability::Relaxed).unwrap();
-    // The same error as a disk without space, without a disk to fill.
+    // Gives the same error as a full disk.
     engine.limit_pages(200).unwrap();
     let cluster = Cluster::builder().with_engine(std::sync::Arc::new(engine)).unwrap();
     let mut accepted = Vec::new();
@@ -99,7 +99,7 @@ fn disk_full_refuses_with_a_reason_and_keeps_what_was_accepted() {
     let task = error.into_task();
     assert_eq!(cluster.stats().unwrap().submitted, accepted.len() as u64);
 
-    // A worker cannot settle without space, but keeps trying; when there is space, everything ends.
+    // Without space a worker cannot settle, but keeps trying. With space again, all tasks end.
     let worker = cluster.worker().handle(&ECHO, |_, text| Ok(text)).start().unwrap();
     drop(cluster.clone());
     let other = SqliteEngine::open(&path, Durability::Relaxed).unwrap();
@@ -112,7 +112,7 @@ fn disk_full_refuses_with_a_reason_and_keeps_what_was_accepted() {
     drop((worker, helper));
 }
 
-/// Holds a write transaction and waits to be killed. Run by the test below.
+/// Holds a write transaction until it is killed. The test below starts it as a process.
 #[test]
 #[ignore = "a part of the next test"]
 fn hold_the_write_lock() {
@@ -139,7 +139,7 @@ fn process_stopped_inside_a_write_transaction_blocks_but_loses_nothing() {
     assert!(lines.any(|line| line.unwrap().ends_with("locked")));
     kill_process(pid(&holder), Signal::STOP).unwrap();
 
-    // Readers go on; a timed join returns; a submit waits.
+    // Readers continue, a join times out, a submit blocks.
     assert_eq!(handle.state(), RemoteState::Known(State::Ready));
     let worker = cluster.worker().handle(&ECHO, |_, text| Ok(text)).start().unwrap();
     let mut handle = handle;

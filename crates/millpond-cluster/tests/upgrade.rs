@@ -1,5 +1,4 @@
-//! Files of every released schema can be opened, upgraded and worked on. The fixtures are never
-//! changed.
+//! Files of every released schema can be opened, upgraded and used. The fixtures are never changed.
 
 mod common;
 
@@ -8,8 +7,8 @@ use millpond_cluster::{Admin, Cluster, State, TaskFilter, TaskType};
 
 const SQUARE: TaskType<u64, u64> = TaskType::new("square");
 
-/// What a process of version 0.1.0 left behind: one task that waits, one that ran when it was
-/// killed, one that succeeded, one dead letter and a periodic task.
+/// The file of a killed process of version 0.1.0: a waiting task, a running one, a succeeded one, a
+/// dead letter and a periodic task.
 const SCHEMA_1: &str = include_str!("fixtures/schema-1.sql");
 
 #[test]
@@ -61,7 +60,7 @@ fn database_of_another_program_is_refused_and_left_as_it_is() {
     assert!(std::fs::read(&path).unwrap() == before, "the file changed");
 }
 
-/// What docs/cluster.md tells programs in any language to write.
+/// The statement that docs/cluster.md gives for programs in any language.
 const SUBMIT: &str = "\
 INSERT OR IGNORE INTO queue(name) VALUES('default');
 INSERT INTO task(id, queue, name, class, state, created, submitter, args)
@@ -73,7 +72,7 @@ UPDATE queue SET ready = ready + changes(), submitted = submitted + changes() WH
 #[test]
 fn task_submitted_by_plain_statements_runs_and_twice_is_once() {
     let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cluster.md");
-    // The published crate has no docs folder beside it.
+    // The published crate does not contain the docs folder.
     if let Ok(text) = std::fs::read_to_string(docs) {
         assert!(text.contains(SUBMIT), "the statements in docs/cluster.md are others");
     }
@@ -82,7 +81,7 @@ fn task_submitted_by_plain_statements_runs_and_twice_is_once() {
     let cluster = Cluster::open(&format!("sqlite:{}", path.display())).unwrap();
     let id = millpond_cluster::TaskId::from_name("photo:7");
     let uuid: String = id.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    // JSON as text, as most programs would bind it.
+    // Text instead of a blob, as most programs bind JSON.
     let statements = SUBMIT.replace(":uuid", &format!("X'{uuid}'")).replace(":json", "'7'");
     let mut other = rusqlite::Connection::open(&path).unwrap();
     for _ in 0..2 {

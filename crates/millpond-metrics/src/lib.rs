@@ -15,8 +15,8 @@ static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, 
 
 /// Publishes the metrics of all registered pools to a recorder of the [`metrics`] facade.
 ///
-/// It remembers what it has published, because a recorder takes counts of a histogram one after
-/// the other: use one publisher per recorder, and call it at regular intervals.
+/// Keeps what it has published, because histograms of a recorder accept only increments. Use one
+/// publisher per recorder, and call it at regular intervals.
 ///
 /// # Examples
 /// On a thread of its own, every ten seconds, after the recorder has been installed:
@@ -44,10 +44,9 @@ impl Publisher {
         Publisher::default()
     }
 
-    /// Publishes to the recorder of this thread, if it has one of its own, or to that of the
-    /// process.
+    /// Publishes to the recorder of the calling thread if it has one, otherwise to the global one.
     ///
-    /// Install the recorder first: without one, histograms lose what is published.
+    /// Install the recorder first: without one, the counts of the histograms are lost.
     pub fn publish(&mut self) {
         metrics::with_recorder(|recorder| self.publish_to(recorder));
     }
@@ -87,16 +86,16 @@ fn describe(recorder: &dyn Recorder, metric: &Metric) {
     }
 }
 
-/// What a recorder has been told about the pools of one label.
+/// What has been published about the pools of one label.
 #[derive(Debug, Default)]
 struct Published {
-    /// The label of the present pool, to recognise another one with the same text.
+    /// The label of the current pool. A new pool of the same name has a label at another address.
     identity: Option<Arc<str>>,
     is_alive: bool,
     counters: HashMap<Key, Total>,
-    /// Times that only grow. They are gauges, because a counter of `metrics` is an integer.
+    /// Totals of time. They are gauges, because a counter of `metrics` is an integer.
     times: HashMap<Key, Total>,
-    /// The gauges that have a value.
+    /// The gauges of the last publication.
     gauges: Vec<Key>,
     histograms: HashMap<Key, HistogramSnapshot>,
 }
@@ -105,7 +104,7 @@ struct Published {
 #[derive(Debug, Default)]
 struct Total {
     sum: u64,
-    /// What the present pool has added to it.
+    /// The current pool's share, at the last publication.
     seen: u64,
 }
 
@@ -133,14 +132,14 @@ impl Published {
         ended.for_each(|key| recorder.register_gauge(key, &METADATA).set(0.0));
     }
 
-    /// Another pool: its counts begin at zero, those of the recorder go on.
+    /// Starts a new pool of this label: its counts begin at zero, those of the recorder continue.
     fn begin(&mut self, label: &Arc<str>) {
         self.identity = Some(Arc::clone(label));
         self.counters.values_mut().chain(self.times.values_mut()).for_each(|total| total.seen = 0);
         self.histograms.clear();
     }
 
-    /// The pool is gone. A recorder keeps the last value of a gauge for ever, so that is 0.
+    /// Sets the gauges to 0: a recorder would keep their last values for ever.
     fn end(&mut self, recorder: &dyn Recorder) {
         self.identity = None;
         for key in self.gauges.drain(..) {

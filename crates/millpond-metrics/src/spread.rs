@@ -1,8 +1,8 @@
 //! A histogram as values for `record_many`: one value for each bucket.
 //!
-//! The midpoint of a bucket is within 6.25 % of every time in it, but the sum of the midpoints
-//! differs from the true sum, and so would every mean. The true sum is known. So all values move by
-//! the same part of their buckets until their sum is right. They stay inside their buckets.
+//! The midpoint of a bucket is within 6.25 % of every time in it, but the midpoints do not add up
+//! to the true sum, so means would be wrong. The true sum is known. All values therefore move by
+//! the same fraction of their buckets until their sum is correct.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn ends(bucket: &Bucket, max: Duration) -> (f64, f64) {
     (bucket.lower.as_secs_f64(), (upper - bucket.lower).as_secs_f64())
 }
 
-/// Where in their buckets all values must be: 0 at the lower end, 1 at the upper one.
+/// The position of every value within its bucket: 0 is the lower end, 1 the upper end.
 fn position(histogram: &HistogramSnapshot) -> f64 {
     let (mut lowest, mut room) = (0.0, 0.0);
     for bucket in histogram.buckets() {
@@ -63,7 +63,7 @@ mod tests {
         check(&[Duration::from_nanos(255)]);
         check(&[Duration::from_millis(100); 3]);
         check(&[Duration::from_secs(100_000), Duration::from_secs(50_000)]); // the last bucket has no end
-        // Some hundred times of all sizes.
+        // Several hundred times of all magnitudes.
         let mut nanos: u64 = 1;
         let times: Vec<Duration> = std::iter::repeat_with(|| {
             nanos = nanos.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

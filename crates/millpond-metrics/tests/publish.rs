@@ -1,4 +1,4 @@
-//! What a recorder gets, compared with the Prometheus text of the same pools.
+//! What a recorder receives, compared with the Prometheus text of the same pools.
 
 mod support;
 
@@ -12,7 +12,7 @@ use millpond_metrics::Publisher;
 
 use support::{Fixture, Recorded};
 
-/// The lines of the Prometheus text, without comments and buckets: series and value.
+/// The samples of the Prometheus text, without comments and buckets: series and value.
 fn prometheus() -> BTreeMap<String, f64> {
     let text = millpond_prometheus::render();
     let samples = text.lines().filter(|line| !line.starts_with('#') && !line.contains("_bucket{"));
@@ -23,7 +23,7 @@ fn prometheus() -> BTreeMap<String, f64> {
     samples.map(split).collect()
 }
 
-/// Drops the last handle and waits for the end: a worker that exits may hold the pool for a moment.
+/// Drops the last handle and waits until the pool is gone: an exiting worker may still hold it.
 fn end(pool: ThreadPoolExecutor) {
     let label = pool.label().to_owned();
     drop(pool);
@@ -37,7 +37,7 @@ fn assert_near(found: f64, expected: f64, what: &str) {
     assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{what}: {found} instead of {expected}");
 }
 
-/// One fixture, both exporters: the same series with the same counters, gauges, sums and counts.
+/// Both exporters, on one fixture: the same series with the same counters, gauges, sums and counts.
 #[test]
 fn recorder_gets_what_prometheus_gets() {
     let label = |text: &str| text.contains("pool=\"same\"") || text.contains("pool=\"same-timer\"");
@@ -46,7 +46,7 @@ fn recorder_gets_what_prometheus_gets() {
     timer.close();
     let fixture = Fixture::new("same");
     let (recorder, mut publisher) = (Recorded::default(), Publisher::new());
-    publisher.publish_to(&recorder); // in the middle, so that the histograms come in two parts
+    publisher.publish_to(&recorder); // halfway, so histograms arrive in two parts
     let pool = fixture.end();
     publisher.publish_to(&recorder);
 
@@ -104,12 +104,12 @@ fn next_pool_of_the_same_name_adds_to_the_counters() {
         assert_eq!(value("settings_version{pool=\"again\"}"), Some(1.0));
         end(pool);
         if round == 2 {
-            publisher.publish_to(&recorder); // with and without a look in between
+            publisher.publish_to(&recorder); // with and without publishing in between
         }
     }
 }
 
-/// Two policies at once would make every join on the info metric ambiguous.
+/// Two policies at the same time would make every join on the info metric ambiguous.
 #[test]
 fn info_of_settings_that_were_replaced_is_zero() {
     let (recorder, mut publisher) = (Recorded::default(), Publisher::new());

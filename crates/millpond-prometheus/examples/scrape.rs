@@ -1,9 +1,9 @@
-//! How long a scrape of many pools takes, and how long its text is.
+//! Measures how long a scrape of many pools takes and how long its text is.
 //!
 //! `cargo run --release -p millpond-prometheus --example scrape [-- POOLS]`
 //!
-//! Each pool has run tasks of many lengths, so that its histograms have many buckets. A figure is
-//! the median of 50 scrapes.
+//! Each pool has run tasks of many durations, so its histograms have many buckets. A figure is the
+//! median of 50 scrapes.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ fn used_pool(number: usize) -> Result<ThreadPoolExecutor, Box<dyn std::error::Er
     Ok(pool)
 }
 
-/// Prints the median time of the work, and what it returns: a number of things.
+/// Prints the median time of `work` and the number that it returns.
 fn report(what: &str, mut work: impl FnMut() -> usize) {
     let mut size = 0;
     let mut times: Vec<Duration> = std::iter::repeat_with(|| {

@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-/// The shortest bound of a bucket in the library's histograms is `1 << SHORTEST` nanoseconds.
+/// The first bucket of the library's histograms ends at `1 << SHORTEST` nanoseconds.
 const SHORTEST: u32 = 8;
-/// Its last bucket begins at `1 << LONGEST` nanoseconds, 4.9 hours, and has no end.
+/// The last one begins at `1 << LONGEST` nanoseconds, 4.9 hours, and has no upper end.
 const LONGEST: u32 = 44;
 /// Each power of two is divided into `1 << DIVISION` buckets.
 const DIVISION: u32 = 3;
 
 /// The upper bounds of the buckets of the exported histograms.
 ///
-/// The library's histograms have a few hundred buckets, too many series for each pool. So an
-/// exporter adds up the buckets between two bounds. Every bound is the end of a bucket of the
-/// library, so the sums are exact: nothing is interpolated.
+/// The library's histograms have a few hundred buckets, too many series for each pool. An exporter
+/// therefore adds up the buckets between two bounds. Every bound is the end of a library bucket, so
+/// the sums are exact: nothing is interpolated.
 ///
-/// A time of exactly a bound counts as longer, because a bucket of the library does not contain its
-/// upper end.
+/// A time equal to a bound counts as longer, because a library bucket does not contain its upper
+/// end.
 ///
-/// A quantile that is computed from buckets lies anywhere between two bounds. Twice as many, 2¹⁰,
-/// 2¹¹, … 2³⁴ ns, are `Bounds::new((10..=34).map(|power| Duration::from_nanos(1 << power)))`.
+/// A quantile computed from buckets lies anywhere between two bounds. For twice as many bounds,
+/// 2¹⁰, 2¹¹, … 2³⁴ ns, use `Bounds::new((10..=34).map(|power| Duration::from_nanos(1 << power)))`.
 ///
 /// The default is 2¹⁰, 2¹², … 2³⁴ ns: 13 bounds from 1.02 µs to 17.2 s.
 ///
@@ -37,11 +37,11 @@ const DIVISION: u32 = 3;
 pub struct Bounds(Vec<Duration>);
 
 impl Bounds {
-    /// Chooses bounds, in any order. Each is raised to the next end of a bucket of the library, by
-    /// less than 12.5 %. Bounds below 256 ns become 256 ns; bounds above 2⁴⁴ ns (4.9 h) are left
-    /// out, because the last bucket has no end.
+    /// Chooses bounds, in any order. Each is raised to the next end of a library bucket, by less
+    /// than 12.5 %. Bounds below 256 ns become 256 ns. Bounds above 2⁴⁴ ns (4.9 h) are left out,
+    /// because the last bucket has no upper end.
     ///
-    /// If no bound is left, this is [`none`](Self::none).
+    /// If no bound remains, the result equals [`none`](Self::none).
     pub fn new(bounds: impl IntoIterator<Item = Duration>) -> Bounds {
         let mut exact: Vec<Duration> = bounds.into_iter().filter_map(next_end).collect();
         exact.sort_unstable();
@@ -49,7 +49,7 @@ impl Bounds {
         Bounds(exact)
     }
 
-    /// No buckets at all: only sum and count, as a summary without quantiles.
+    /// Makes no buckets: only sum and count are exported, as a summary without quantiles.
     pub fn none() -> Bounds {
         Bounds(Vec::new())
     }

@@ -1,6 +1,6 @@
 //! Every metric of a pool, as data: name, meaning, type, and how to read it from a snapshot.
 //!
-//! Exporters for other systems use it, so that all publish the same names and values.
+//! Exporters for other systems use this list, so that all publish the same names and values.
 //! `docs/metrics.md` explains each metric.
 //!
 //! # Examples
@@ -47,10 +47,10 @@ pub enum Value<'a> {
     Histogram(&'a HistogramSnapshot),
 }
 
-/// A value of a metric, with its labels beside `pool`.
+/// A value of a metric, with all its labels except `pool`.
 #[derive(Debug, Clone)]
 pub struct Sample<'a> {
-    /// Names and values of the labels, without `pool`. No value is free text.
+    /// Names and values of the labels, without `pool`. Every value comes from a fixed set.
     pub labels: Vec<(&'static str, &'static str)>,
     /// The value.
     pub value: Value<'a>,
@@ -59,7 +59,7 @@ pub struct Sample<'a> {
 /// One metric of a pool.
 #[derive(Debug)]
 pub struct Metric {
-    /// The name, by the rules of Prometheus.
+    /// The name, valid in Prometheus.
     pub name: &'static str,
     /// The meaning, in one sentence.
     pub help: &'static str,
@@ -69,7 +69,7 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Reads the samples of this metric. An unbounded value has none.
+    /// Reads the samples of this metric. A metric whose value is unbounded has none.
     pub fn samples<'a>(&self, snapshot: &'a PoolSnapshot) -> Vec<Sample<'a>> {
         (self.read)(snapshot)
     }
@@ -201,10 +201,10 @@ pub static METRICS: [Metric; 25] = [
 
 /// The library's value for "any number of threads".
 const UNBOUNDED_THREADS: usize = (1 << 29) - 1;
-/// No memory holds so many tasks. A scheduler adds up the capacities of its queues.
+/// Capacities from here on count as unbounded. A scheduler adds up the capacities of its queues.
 const UNBOUNDED_TASKS: usize = isize::MAX as usize;
 
-/// The most threads that the pool can have. A scheduled pool never has more than its core size.
+/// Maximum number of threads. A scheduled pool never exceeds its core size.
 fn max_threads(pool: &PoolSnapshot) -> Option<usize> {
     let settings = &pool.settings;
     let maximum = match pool.kind {
@@ -214,7 +214,7 @@ fn max_threads(pool: &PoolSnapshot) -> Option<usize> {
     (maximum < UNBOUNDED_THREADS).then_some(maximum)
 }
 
-/// Tasks that could run now, without those that have a time of their own.
+/// Number of tasks that are due: delayed tasks are counted separately.
 fn queued(pool: &PoolSnapshot) -> usize {
     pool.stats.queued_count.saturating_sub(pool.delayed_count)
 }

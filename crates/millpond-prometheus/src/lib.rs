@@ -17,8 +17,8 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Renders the metrics of all registered pools, with the default [`Bounds`].
 ///
-/// Does not block, and takes no lock that a submission or a worker needs for longer than a few
-/// instructions. See [`Exporter`] for other bounds and for a writer instead of a `String`.
+/// Does not wait for tasks or workers: it takes only locks that are held for a few instructions.
+/// [`Exporter`] has other bounds, and writes to a writer instead of a `String`.
 ///
 /// # Examples
 /// ```
@@ -33,10 +33,10 @@ pub fn render() -> String {
     Exporter::new().render()
 }
 
-/// Writes metrics as Prometheus text, with [`Bounds`] of its own.
+/// Writes metrics as Prometheus text, with configurable [`Bounds`].
 ///
 /// # Examples
-/// Without buckets, for a process with very many pools:
+/// Without buckets, for a process with many pools:
 /// ```
 /// use millpond_prometheus::{Bounds, Exporter};
 ///
@@ -73,18 +73,19 @@ impl Exporter {
 
     /// Writes the metrics of all registered pools, line by line.
     ///
-    /// The snapshots of all pools are taken before the first line, so a slow writer delays no pool.
+    /// Takes the snapshots of all pools before it writes the first line, so a slow writer delays no
+    /// pool.
     ///
     /// # Errors
-    /// The error of the writer. Nothing else fails.
+    /// The error of the writer; there are no others.
     pub fn write(&self, out: &mut dyn Write) -> fmt::Result {
         let snapshots: Vec<_> = registry::pools().iter().filter_map(|pool| pool.snapshot()).collect();
         self.write_snapshots(&snapshots, out)
     }
 
-    /// Writes the metrics of these snapshots: of some pools, or of pools that are not registered.
+    /// Writes the metrics of these snapshots: of selected pools, or of unregistered ones.
     ///
-    /// Two snapshots with the same label make invalid text.
+    /// The text is invalid if two snapshots have the same label.
     ///
     /// # Errors
     /// The error of the writer.
@@ -118,12 +119,12 @@ impl Exporter {
     }
 }
 
-/// All samples of one metric. The format wants them together, below one header.
+/// All samples of one metric. The format requires them together, below one header.
 struct Family<'a> {
     out: &'a mut dyn Write,
     metric: &'static Metric,
     bounds: &'a Bounds,
-    /// The header comes with the first sample, because a header without samples says nothing.
+    /// Whether the header is written. It comes with the first sample: no samples, no header.
     has_header: bool,
 }
 
@@ -168,7 +169,7 @@ impl Family<'_> {
         let kind = match self.metric.kind {
             Type::Counter => "counter",
             Type::Gauge => "gauge",
-            // A histogram must have buckets; a summary may have sum and count only.
+            // The format requires buckets for a histogram; a summary may have only sum and count.
             Type::Histogram if self.bounds.is_none() => "summary",
             Type::Histogram => "histogram",
         };

@@ -21,7 +21,7 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// A label value between its quotes.
+/// A label value, escaped for use between quotes.
 pub(crate) fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for c in value.chars() {

@@ -13,23 +13,23 @@ pub enum Arrivals {
     Constant(f64),
     /// A Poisson process.
     Poisson(f64),
-    /// At a rate that changes evenly from one value to another and then stays there.
+    /// At a rate that changes linearly and then remains constant.
     Ramp {
-        /// The rate at the beginning.
+        /// The initial rate.
         from: f64,
-        /// The rate at the end, and from then on.
+        /// The final rate.
         to: f64,
-        /// How long the change takes.
+        /// Duration of the change.
         over: Nanos,
     },
-    /// Many tasks at the same moment, once or periodically.
+    /// Many tasks at the same time, once or periodically.
     Burst {
         /// Number of tasks in a burst.
         count: u64,
-        /// Time from one burst to the next. `None`: there is only one burst.
+        /// Interval between bursts. `None`: a single burst.
         every: Option<Nanos>,
     },
-    /// Recorded times: sorted, the first is zero.
+    /// Recorded times, sorted; the first is zero.
     Times(Arc<[Nanos]>),
 }
 
@@ -38,14 +38,15 @@ pub enum Arrivals {
 pub enum Limit {
     /// After this number of tasks.
     Count(u64),
-    /// At this moment.
+    /// At this time.
     Until(Nanos),
     /// When all streams have ended.
     None,
 }
 
 impl Arrivals {
-    /// `factor` times the load: a higher rate, larger bursts, or recorded times closer together.
+    /// Multiplies the load by `factor`: a higher rate, larger bursts, or recorded times closer
+    /// together.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Arrivals {
         match self {
@@ -63,7 +64,7 @@ impl Arrivals {
         }
     }
 
-    /// Whether they end by themselves.
+    /// Whether the arrivals end without a limit.
     pub fn end(&self) -> bool {
         matches!(self, Arrivals::Burst { every: None, .. } | Arrivals::Times(_))
     }
@@ -106,8 +107,8 @@ impl Source {
     }
 }
 
-/// The moment at which `k` tasks have arrived, at a rate that goes from `from` to `to` and stays
-/// there. Solves a quadratic equation in the form that does not divide by a small difference.
+/// The time at which `k` tasks have arrived, at a rate that changes from `from` to `to` and then
+/// remains constant. Solves a quadratic equation in the form that never divides by `to - from`.
 fn ramp(k: f64, from: f64, to: f64, over: Nanos) -> Nanos {
     let length = over as f64 / 1e9;
     let during_ramp = f64::midpoint(from, to) * length;
@@ -131,8 +132,8 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Merges streams. Each has its own random numbers, and so have the durations: the n-th task of
-    /// a stream arrives at the same time whatever the others do.
+    /// Merges streams. Each stream has its own random numbers, and so do the durations: a change in
+    /// one stream does not move the arrivals of another.
     pub fn new(arrivals: &[Arrivals], limit: Limit, mix: &'a Mix, seed: u64) -> Stream<'a> {
         let sources = arrivals
             .iter()
@@ -150,7 +151,7 @@ impl Iterator for Stream<'_> {
         if matches!(self.limit, Limit::Count(most) if self.count >= most) {
             return None;
         }
-        // Of simultaneous arrivals, the first stream wins.
+        // The first stream wins a tie.
         let source = self.sources.iter_mut().min_by_key(|source| source.next.unwrap_or(Nanos::MAX))?;
         let arrival = source.next?;
         if matches!(self.limit, Limit::Until(end) if arrival >= end) {
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn poisson_arrivals_have_the_right_mean_and_variance() {
         let one = times(&[Arrivals::Poisson(1000.0)], Limit::Until(100 * S), 7);
-        // Mean and variance are both 100 000: five standard deviations.
+        // Mean and variance are both 100 000. The tolerance is five standard deviations.
         assert!(one.len().abs_diff(100_000) < 1582, "{}", one.len());
         let mut per_second = [0_i32; 100];
         one.iter().for_each(|at| per_second[(at / S) as usize] += 1);
@@ -202,7 +203,7 @@ mod tests {
         let all = times(&[ramp], Limit::Until(3 * S), 1);
         let within = |from: Nanos, to: Nanos| all.iter().filter(|at| (from..to).contains(at)).count();
         assert!(all.is_sorted());
-        // 20 + 90 in the first second, 200 + 90 in the second, 380 in each after that.
+        // 20 + 90 in the first second, 200 + 90 in the second, then 380 in each.
         assert!(within(0, S).abs_diff(110) <= 1, "{}", within(0, S));
         assert!(within(S, 2 * S).abs_diff(290) <= 1, "{}", within(S, 2 * S));
         assert!(within(2 * S, 3 * S).abs_diff(380) <= 1, "{}", within(2 * S, 3 * S));

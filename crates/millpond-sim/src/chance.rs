@@ -1,6 +1,6 @@
 //! Random numbers that are the same for the same seed on every machine.
 //!
-//! Logarithms come from `libm`: those of operating systems differ in the last digit.
+//! Logarithms come from `libm`: those of the operating systems differ in the last digit.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -10,8 +10,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 pub struct Chance(Xoshiro256PlusPlus);
 
 impl Chance {
-    /// Each `stream` of a seed has its own numbers, so that a change in one does not affect the
-    /// others.
+    /// Each `stream` of a seed has its own sequence, so a change in one does not affect the others.
     pub fn new(seed: u64, stream: usize) -> Chance {
         let mut numbers = Xoshiro256PlusPlus::seed_from_u64(seed);
         (0..stream).for_each(|_| numbers.jump());
@@ -23,13 +22,13 @@ impl Chance {
         ((self.0.next_u64() >> 11) as f64 + 1.0) / (1u64 << 53) as f64
     }
 
-    /// Exponential with mean 1.
+    /// Exponential, with mean 1.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }
 
-    /// Normal with mean 0 and standard deviation 1, by the polar method. The second number is
-    /// dropped, so that a draw does not depend on the one before.
+    /// Normal, with mean 0 and standard deviation 1, by the polar method. Drops the method's second
+    /// number, so that a draw does not depend on the previous one.
     pub(crate) fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -45,7 +44,7 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// Known numbers: another generator would change every plan that was printed with a seed.
+    /// Fixed values: a different generator would change every plan that was printed with a seed.
     #[test]
     fn a_seed_gives_known_numbers() {
         let draw = |seed, stream| {
@@ -67,7 +66,7 @@ mod tests {
             let mean = values.iter().sum::<f64>() / n as f64;
             (mean, values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n as f64)
         };
-        // Five standard errors.
+        // The tolerance is five standard errors.
         let (mean, variance) = moments(Box::new(Chance::exponential));
         assert!((mean - 1.0).abs() < 0.0112 && (variance - 1.0).abs() < 0.0317, "{mean} {variance}");
         let (mean, variance) = moments(Box::new(Chance::normal));

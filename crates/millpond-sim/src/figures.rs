@@ -1,4 +1,4 @@
-//! The figures of a run, and of several runs together.
+//! The figures of one run or of several.
 
 use crate::{Histogram, Levels, Nanos};
 
@@ -9,13 +9,13 @@ pub struct Figures {
     pub arrived: u64,
     /// Tasks that ran.
     pub completed: u64,
-    /// Tasks that were given back to the caller.
+    /// Tasks that were returned to the caller.
     pub rejected: u64,
-    /// Tasks that were dropped, either themselves or to make room for another.
+    /// Tasks that were dropped on arrival, or later to make room for another.
     pub discarded: u64,
-    /// Tasks that completed in their caller.
+    /// Tasks that completed in the caller.
     pub in_caller: u64,
-    /// Tasks that completed and did not start at once.
+    /// Completed tasks that did not start at once.
     pub waited: u64,
     /// From arrival to start, in a worker or in the caller.
     pub waits: Histogram,
@@ -33,7 +33,7 @@ pub struct Figures {
     pub levels: Levels,
     /// Late tasks, for each bound of the goal.
     pub late: Vec<u64>,
-    /// The run exceeded its goal and ended early. The other figures are then incomplete.
+    /// Whether the run exceeded its goal and ended early. The other figures are then incomplete.
     pub given_up: bool,
 }
 
@@ -43,17 +43,17 @@ impl Figures {
         self.rejected + self.discarded
     }
 
-    /// The share of the tasks that never ran.
+    /// The fraction of the tasks that never ran.
     pub fn lost_share(&self) -> f64 {
         if self.arrived == 0 { 0.0 } else { self.lost() as f64 / self.arrived as f64 }
     }
 
-    /// Tasks that ended per second, until the last one ended.
+    /// Completed tasks per second, until the last one ended.
     pub fn throughput(&self) -> f64 {
         if self.counted_for == 0.0 { 0.0 } else { self.completed as f64 * 1e9 / self.counted_for }
     }
 
-    /// Adds the figures of another run of the same pool. Curves over time stay those of `self`.
+    /// Adds the figures of another run of the same pool. The curves over time do not change.
     pub fn merge(&mut self, other: &Figures) {
         self.arrived += other.arrived;
         self.completed += other.completed;
@@ -100,7 +100,7 @@ mod tests {
         let busy = (one.levels.mean_busy() * one.counted_for + other.levels.mean_busy() * other.counted_for)
             / both.counted_for;
         assert!((both.levels.mean_busy() / busy - 1.0).abs() < 1e-9);
-        // Little's law holds for the sum as it does for each.
+        // Little's law holds for the merged figures too.
         let by_little = both.throughput() * both.totals.mean() / 1e9;
         assert!((both.levels.mean_inside() / by_little - 1.0).abs() < 1e-9);
     }

@@ -1,9 +1,9 @@
-//! A histogram of times with buckets of constant relative width, so percentiles of any number of
-//! tasks need little memory.
+//! A histogram of times with buckets of constant relative width: percentiles of any number of tasks
+//! need little memory.
 
 use crate::Nanos;
 
-/// Each value below 2 to this power has its own bucket. Above, each doubling has that many buckets.
+/// Each value below 2^BITS has its own bucket. Above, each octave has 2^BITS buckets.
 const BITS: u32 = 10;
 
 /// Counts of times. A bucket is as wide as a thousandth of its values.
@@ -40,7 +40,7 @@ impl Histogram {
         self.most
     }
 
-    /// The smallest value that a `share` of all values does not exceed, within 0.05 %.
+    /// The smallest value that is not exceeded by a `share` of all values, within 0.05 %.
     pub fn percentile(&self, share: f64) -> Nanos {
         let rank = ((share * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
         let mut seen = 0;
@@ -68,7 +68,7 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// For a curve: each bucket that is not empty, with the share of the values up to it.
+    /// The curve: each non-empty bucket, with the fraction of the values up to it.
     pub fn shares(&self) -> impl Iterator<Item = (Nanos, f64)> {
         let mut seen = 0;
         self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(bucket, count)| {

@@ -1,4 +1,4 @@
-//! How long tasks take, and how much of that time they compute.
+//! How long tasks take, and how much of that time they use a core.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub struct Kind {
     pub weight: f64,
     /// How long a task takes with a core to itself.
     pub length: Length,
-    /// The share of its time in which a task computes. It waits in the rest.
+    /// The fraction of its time in which a task uses a core. In the rest it waits.
     pub cpu: f64,
 }
 
@@ -71,7 +71,7 @@ enum Source {
     Recorded {
         lengths: Arc<[Nanos]>,
         cpu: f64,
-        /// Whether the n-th task takes the n-th duration. Otherwise each is drawn at random.
+        /// Whether the n-th task takes the n-th duration. Otherwise durations are drawn at random.
         in_order: bool,
     },
 }
@@ -80,7 +80,7 @@ impl Mix {
     /// A mixture of kinds.
     ///
     /// # Panics
-    /// If there is none, or a weight is not above zero.
+    /// If `kinds` is empty, or a weight is not above zero.
     pub fn new(kinds: Vec<Kind>) -> Mix {
         assert!(
             !kinds.is_empty() && kinds.iter().all(|kind| kind.weight > 0.0),
@@ -89,10 +89,10 @@ impl Mix {
         Mix(Source::Kinds(kinds))
     }
 
-    /// Recorded durations, drawn at random, each as often as any other.
+    /// Recorded durations, drawn at random with equal probability.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `lengths` is empty.
     pub fn recorded(lengths: Arc<[Nanos]>, cpu: f64) -> Mix {
         assert!(!lengths.is_empty(), "a recording needs durations");
         Mix(Source::Recorded { lengths, cpu, in_order: false })
@@ -101,13 +101,13 @@ impl Mix {
     /// Recorded durations in their order: the n-th task takes the n-th.
     ///
     /// # Panics
-    /// If there is none.
+    /// If `lengths` is empty.
     pub fn recorded_in_order(lengths: Arc<[Nanos]>, cpu: f64) -> Mix {
         assert!(!lengths.is_empty(), "a recording needs durations");
         Mix(Source::Recorded { lengths, cpu, in_order: true })
     }
 
-    /// The kinds, as they were given. Empty if the durations are recorded.
+    /// The kinds that were given to `new`. Empty if the durations are recorded.
     pub fn kinds(&self) -> &[Kind] {
         match &self.0 {
             Source::Kinds(kinds) => kinds,
@@ -115,7 +115,7 @@ impl Mix {
         }
     }
 
-    /// Number of recorded durations, if they are recorded.
+    /// The number of recorded durations, or `None` if there is a mixture.
     pub fn recorded_count(&self) -> Option<usize> {
         match &self.0 {
             Source::Kinds(_) => None,
@@ -131,7 +131,7 @@ impl Mix {
         }
     }
 
-    /// How long the task with this number waits, and how long it computes.
+    /// Draws the waiting time and the computing time of task `number`.
     pub(crate) fn draw(&self, chance: &mut Chance, number: u64) -> (Nanos, Nanos) {
         let (length, cpu) = match &self.0 {
             Source::Kinds(kinds) => {
@@ -175,7 +175,7 @@ impl Mix {
         self.average(|kind| kind.length.mean() * kind.cpu, |length, cpu| length * cpu)
     }
 
-    /// Whether tasks compute all the time.
+    /// Whether tasks use a core all the time.
     pub fn only_computes(&self) -> bool {
         match &self.0 {
             Source::Kinds(kinds) => kinds.iter().all(|kind| kind.cpu == 1.0),

@@ -3,27 +3,27 @@
 
 use crate::Nanos;
 
-/// A curve has at most this many points, and at least half of it once it is long.
+/// Maximum number of points of a curve. A long curve has at least half as many.
 const MOST_BINS: usize = 512;
 
-/// Threads, busy threads, tasks that wait for a thread, tasks inside, busy cores.
+/// Threads, busy threads, tasks that wait for a thread, tasks that wait or run, busy cores.
 type Level = [usize; 5];
 
 /// Means, peaks and the curve.
 #[derive(Debug, Clone, Default)]
 pub struct Levels {
     now: Nanos,
-    /// Means are taken from here on.
+    /// Start of the period over which means are taken.
     from: Nanos,
     areas: [f64; 5],
-    /// Length of the time that `areas` covers; of all runs after a merge.
+    /// Length of the time that `areas` covers; after a merge, summed over all runs.
     length: f64,
     /// Largest number of threads at any moment.
     pub peak_threads: usize,
     /// Largest number of tasks that waited for a thread.
     pub peak_queue: usize,
     bins: Vec<Bin>,
-    /// A bin is 2 to this power nanoseconds long. It doubles when the bins do not suffice.
+    /// A bin is 2^shift nanoseconds long. The length doubles when there are too many bins.
     shift: u32,
     threads: usize,
     queue: usize,
@@ -45,7 +45,7 @@ pub struct Bin {
     pub started: u64,
     /// Sum of their waits.
     pub waits: f64,
-    /// Tasks that were refused.
+    /// Tasks that were rejected.
     pub lost: u64,
 }
 
@@ -70,12 +70,12 @@ impl Bin {
 }
 
 impl Levels {
-    /// Means are taken from the moment `from` on.
+    /// Takes means from the time `from` on.
     pub(crate) fn new(from: Nanos) -> Levels {
         Levels { from, ..Levels::default() }
     }
 
-    /// Advances the clock to `to`. The levels were `level` until then.
+    /// Advances the clock to `to`. Until then the levels were `level`.
     pub(crate) fn advance(&mut self, to: Nanos, level: Level) {
         let length = to.saturating_sub(self.now.max(self.from)) as f64;
         for (area, level) in self.areas.iter_mut().zip(level) {
@@ -123,7 +123,7 @@ impl Levels {
         self.bins.last_mut().expect("the first call is `advance`")
     }
 
-    /// The levels changed at the current moment.
+    /// Records that the levels changed at the current time.
     pub(crate) fn note(&mut self, threads: usize, queue: usize) {
         (self.threads, self.queue) = (threads, queue);
         self.peak_threads = self.peak_threads.max(threads);
@@ -144,7 +144,7 @@ impl Levels {
         self.bin().lost += 1;
     }
 
-    /// Adds another run to means and peaks. The curve stays as it is.
+    /// Adds another run to means and peaks. The curve does not change.
     pub(crate) fn merge(&mut self, other: &Levels) {
         for (area, others) in self.areas.iter_mut().zip(other.areas) {
             *area += others;
@@ -183,12 +183,12 @@ impl Levels {
         self.mean(4)
     }
 
-    /// The share of the threads' time in which they had a task.
+    /// The fraction of the threads' time in which they had a task.
     pub fn utilisation(&self) -> f64 {
         if self.areas[0] == 0.0 { 0.0 } else { self.areas[1] / self.areas[0] }
     }
 
-    /// The points of the curve, each with the moment at which it begins.
+    /// The points of the curve, each with its start time.
     pub fn curve(&self) -> impl Iterator<Item = (Nanos, &Bin)> {
         self.bins.iter().enumerate().map(|(at, bin)| ((at as u64) << self.shift, bin))
     }
@@ -249,7 +249,7 @@ mod tests {
         levels.note(1, 2);
         levels.advance(40, [1, 1, 2, 3, 0]);
         let bins: Vec<Bin> = levels.curve().map(|(_, bin)| *bin).collect();
-        // 8 ns at 8, 24 ns at 2; then 8 ns at 2. The curve begins with an empty queue.
+        // 8 ns at 8 and 24 ns at 2, then 8 ns at 2. The curve begins with an empty queue.
         assert_eq!(bins.iter().map(Bin::mean_queue).collect::<Vec<_>>(), [3.5, 2.0]);
         assert_eq!((bins[0].least_queue, bins[0].queue), (0, 8));
         assert_eq!((bins[1].least_queue, bins[1].queue), (2, 2));

@@ -1,9 +1,8 @@
 //! Discrete-event simulation of a millpond thread pool.
 //!
 //! Tasks arrive, are admitted by [`millpond::growth::admit`] (the function that the real pool
-//! calls), wait, run and end. Time is virtual and counted in whole nanoseconds, so a run of hours
-//! takes a fraction of a second. The same tasks give the same figures, to the last digit, on every
-//! machine.
+//! calls), wait, run and end. Time is virtual and counted in whole nanoseconds, so hours of virtual
+//! time take a fraction of a second. The same tasks give identical figures on every machine.
 //!
 //! # Examples
 //! ```
@@ -40,14 +39,13 @@ pub use lengths::{Kind, Length, Mix};
 pub use levels::{Bin, Levels};
 use simulation::Simulation;
 
-/// A moment or a length of time, in nanoseconds.
+/// A time or a duration, in nanoseconds.
 pub type Nanos = u64;
 
-/// The time of an event that is not due.
+/// The time of an event that is not scheduled.
 const NEVER: Nanos = Nanos::MAX;
 
-/// One task: when it arrives, how long it then waits (for a disk or a server), how long it
-/// computes.
+/// One task: when it arrives, how long it waits (for a disk or a server), and how long it computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
     /// When it arrives.
@@ -91,7 +89,7 @@ impl Pool {
         }
     }
 
-    /// A pool that starts a thread for every task that finds none idle.
+    /// A pool that starts a thread for every task that finds no idle one.
     pub fn unlimited() -> Pool {
         Pool { maximum: usize::MAX, ..Pool::fixed(0, Some(0)) }
     }
@@ -100,15 +98,15 @@ impl Pool {
 /// What happens to a task that is not admitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
-    /// The caller gets it back.
+    /// It is returned to the caller.
     Abort,
     /// It is dropped.
     Discard,
-    /// The oldest task in the queue is dropped and this one is queued.
+    /// The oldest task in the queue is dropped to make room.
     DiscardOldest,
     /// The caller runs it.
     CallerRuns,
-    /// The caller waits for room, at most for this time if there is one.
+    /// The caller waits for room, up to the timeout if there is one.
     Block(Option<Nanos>),
 }
 
@@ -117,16 +115,16 @@ pub enum Policy {
 pub struct World {
     /// Number of cores, which computing tasks share evenly.
     pub cores: usize,
-    /// Whether a single caller submits all tasks, one after the other. While it is blocked or runs
-    /// a task itself, later tasks are late. Otherwise every task has its own caller.
+    /// Whether a single caller submits all tasks in sequence. While it is blocked or runs a task,
+    /// later tasks are late. Otherwise every task has its own caller.
     pub one_caller: bool,
 }
 
-/// What a run counts.
+/// What to count, and when to stop early.
 #[derive(Debug, Clone, Default)]
 pub struct Observe {
-    /// Tasks that arrive before this moment load the pool but are not counted. Means over time
-    /// begin here too.
+    /// Tasks that arrive before this time load the pool but are not counted. Means over time begin
+    /// here too.
     pub warm_up: Nanos,
     /// When to stop early.
     pub goal: Goal,
@@ -135,9 +133,9 @@ pub struct Observe {
 /// Limits on late and lost tasks. A run that exceeds one of them ends early.
 #[derive(Debug, Clone)]
 pub struct Goal {
-    /// Late tasks are counted for each of these.
+    /// Late tasks are counted for each of these bounds.
     pub bounds: Vec<Bound>,
-    /// How many tasks may be lost.
+    /// Maximum number of lost tasks.
     pub most_lost: u64,
 }
 
@@ -154,7 +152,7 @@ pub struct Bound {
     pub of: Judged,
     /// A task that takes longer is late.
     pub limit: Nanos,
-    /// How many tasks may be late.
+    /// Maximum number of late tasks.
     pub most_late: u64,
 }
 
@@ -167,16 +165,16 @@ pub enum Judged {
     Total,
 }
 
-/// Receives every counted task that ran, when it ends.
+/// Receives every counted task that ran, at its end.
 pub trait Watch {
-    /// A task ended: when it arrived, how long it waited for a thread, how long it took in total.
+    /// A task ended. The arguments are its arrival, its wait for a thread, and its total time.
     fn finished(&mut self, _arrival: Nanos, _wait: Nanos, _total: Nanos) {}
 }
 
 /// Ignores every task.
 impl Watch for () {}
 
-/// Sends `tasks`, in order of arrival, through `pool`.
+/// Simulates `tasks`, which must be in order of arrival, on `pool`.
 pub fn simulate(
     pool: &Pool,
     world: World,
@@ -189,9 +187,9 @@ pub fn simulate(
     simulation.finish_run()
 }
 
-/// As [`simulate`], for a [`Stream`] and without a watcher.
+/// Like [`simulate`], for a [`Stream`] and without a watcher.
 ///
-/// It is not generic, so it is compiled with this crate and with its optimisation level.
+/// It is not generic, so it is compiled at the optimisation level of this crate.
 pub fn simulate_stream(pool: &Pool, world: World, tasks: Stream<'_>, observe: &Observe) -> Figures {
     simulate(pool, world, tasks, observe, &mut ())
 }

@@ -1,9 +1,9 @@
 //! Processor sharing: computing tasks share the cores evenly.
 //!
-//! With n tasks on c cores each proceeds at the speed min(1, c/n). One clock therefore serves all
-//! tasks: it shows the work that a task would have received since the beginning. A task ends when
-//! the clock shows its value at the task's start plus the task's own work. A task that starts or
-//! ends only changes the speed of the clock.
+//! With n tasks on c cores each runs at the speed min(1, c/n). One clock therefore serves all
+//! tasks: it shows the work that a task present from the beginning would have received. A task ends
+//! when the clock shows its value at the task's start plus the task's own work. Starts and ends
+//! only change the speed of the clock.
 
 use std::collections::BinaryHeap;
 
@@ -13,10 +13,10 @@ use crate::{NEVER, Nanos};
 #[derive(Debug)]
 pub(crate) struct Processor {
     cores: usize,
-    /// `due` is the value of the clock at which the task is done, as the bits of an `f64`: for
-    /// numbers that are not negative, bits and values have the same order.
+    /// `due` is the clock value at which the task is done, as the bits of an `f64`. Non-negative
+    /// numbers and their bits have the same order.
     tasks: BinaryHeap<Running>,
-    /// The clock, and the moment at which it had this value.
+    /// The value of the clock, and the time at which it had this value.
     clock: f64,
     since: Nanos,
 }
@@ -33,7 +33,7 @@ impl Processor {
 
     fn advance(&mut self, now: Nanos) {
         if self.tasks.is_empty() {
-            self.clock = 0.0; // small values keep their precision
+            self.clock = 0.0; // keeps values small, and so precise
         } else {
             self.clock += (now - self.since) as f64 * self.speed();
         }
@@ -54,7 +54,7 @@ impl Processor {
         })
     }
 
-    /// Removes the task that is done now.
+    /// Removes the task that is done at `now`.
     pub(crate) fn pop(&mut self, now: Nanos) -> Running {
         self.advance(now);
         self.tasks.pop().expect("`next` announced it")

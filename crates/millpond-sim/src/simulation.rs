@@ -1,9 +1,9 @@
 //! The event loop.
 //!
 //! There are five kinds of event: a task arrives, a task has finished waiting, a task has finished
-//! computing, a blocked caller gives up, an idle worker exits. Each kind knows its next event, so
-//! the loop takes the earliest of five. Nothing is allocated per task: running tasks are in two
-//! heaps, waiting tasks in a ring buffer.
+//! computing, a blocked caller times out, an idle worker exits. Each kind knows its next event, and
+//! the loop takes the earliest of the five. There is no allocation per task: running tasks are in
+//! two heaps, waiting tasks in a ring buffer.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,10 +13,10 @@ use millpond::growth::{self, Admission, Load};
 use crate::processor::Processor;
 use crate::{Figures, Judged, Levels, NEVER, Nanos, Observe, Policy, Pool, Task, Watch, World};
 
-/// A running task. Ordered by due time, then by start; the greatest is the first to be due.
+/// A running task. Ordered by due time, then by start; the greatest is due first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
-    /// In the heap of waiting tasks: the end of the wait. In the processor: see there.
+    /// For a task that waits: the end of the wait. In the processor: see `Processor::tasks`.
     pub(crate) due: u64,
     turn: u64,
     arrival: Nanos,
@@ -46,8 +46,7 @@ impl Ord for Running {
 }
 
 /// The kinds of event, in the order in which simultaneous events happen. A worker that becomes idle
-/// now can take a task that arrives now, and a task that arrives now finds a worker that would exit
-/// now.
+/// now can take a task that arrives now; so can a worker whose keep-alive expires now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Waited,
@@ -62,7 +61,7 @@ pub(crate) struct Simulation<'a, W> {
     one_caller: bool,
     now: Nanos,
     workers: usize,
-    /// Since when each idle worker is idle, oldest first. As in the pool, the newest gets the next
+    /// When each idle worker became idle, oldest first. As in the pool, the newest takes the next
     /// task.
     idle: VecDeque<Nanos>,
     queue: VecDeque<Task>,
@@ -197,7 +196,7 @@ impl<'a, W: Watch> Simulation<'a, W> {
     fn arrive(&mut self, task: Task) {
         self.figures.arrived += u64::from(self.is_counted(task.arrival));
         self.figures.last_arrival = task.arrival;
-        // Blocked callers were there first.
+        // Blocked callers come before new tasks.
         let decision = if self.outside.is_empty() { self.decision() } else { Admission::Reject };
         if decision == Admission::Reject {
             self.refuse(task)
@@ -207,7 +206,7 @@ impl<'a, W: Watch> Simulation<'a, W> {
         self.note();
     }
 
-    /// What the pool decides about a task that is submitted now.
+    /// The pool's decision about a task that is submitted now.
     fn decision(&self) -> Admission {
         let worker_is_free = !self.idle.is_empty();
         growth::admit(
@@ -234,7 +233,7 @@ impl<'a, W: Watch> Simulation<'a, W> {
             }
             self.queue.push_back(task);
             if self.workers == 0 {
-                // A pool without core threads needs one for its queue.
+                // A pool without core threads starts one for its queue.
                 self.workers = 1;
                 self.look_for_work();
             }
@@ -286,8 +285,8 @@ impl<'a, W: Watch> Simulation<'a, W> {
             compute: task.compute,
             in_caller,
         };
-        // A task of no length ends in an event of its own, too: a worker with a long queue of such
-        // tasks must not recurse.
+        // A task of zero duration also ends in an event of its own. Otherwise a worker with a long
+        // queue of such tasks would recurse.
         if task.wait == 0 && task.compute > 0 {
             self.processor.push(self.now, running);
         } else {
@@ -324,7 +323,7 @@ impl<'a, W: Watch> Simulation<'a, W> {
         self.watch.finished(task.arrival, wait, total);
     }
 
-    /// A worker has no task.
+    /// Gives a worker without a task the next one, or makes it idle.
     fn look_for_work(&mut self) {
         match self.queue.pop_front() {
             Some(task) => self.start(task, false),

@@ -1,4 +1,4 @@
-//! The simulated pool beside what the real one guarantees and what can be computed by hand.
+//! Compares the simulated pool with guarantees of the real one and with figures computed by hand.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn pool(core: usize, maximum: usize, queue: Option<usize>) -> Pool {
     Pool { maximum, ..Pool::fixed(core, queue) }
 }
 
-/// `count` tasks at time zero that each wait for `wait`.
+/// `count` tasks that arrive at time zero and wait for `wait`.
 fn at_once(count: usize, wait: Nanos) -> Vec<Task> {
     vec![Task { arrival: 0, wait, compute: 0 }; count]
 }
@@ -77,7 +77,7 @@ fn eager_pool_grows_to_its_maximum_before_it_queues() {
         let levels = &figures.levels;
         assert_eq!((levels.peak_threads, levels.peak_queue, figures.rejected), (threads, queued, rejected));
     }
-    // A free worker is used before a new one is made.
+    // An idle worker is used before a new one is started.
     let apart: Vec<Task> = (0..5).map(|k| Task { arrival: k * 2 * S, wait: S, compute: 0 }).collect();
     assert_eq!(run(&eager, MANY, &apart).levels.peak_threads, 1);
 }
@@ -118,7 +118,7 @@ fn extra_threads_exit_after_keep_alive_and_core_threads_only_with_time_out() {
 
 #[test]
 fn longest_idle_worker_exits_first_and_newest_gets_the_next_task() {
-    // Two extra threads, then one task a second: one of them stays busy, the other exits.
+    // Two extra threads, then one task per second: one of them stays busy, the other exits.
     let mut tasks = at_once(3, S / 2);
     tasks.extend((1..20).map(|k| Task { arrival: k * S, wait: S / 2, compute: 0 }));
     let figures = run(&Pool { keep_alive: 3 * S, ..pool(0, 3, Some(0)) }, MANY, &tasks);
@@ -137,8 +137,8 @@ fn refused_tasks_are_rejected_discarded_or_run_by_the_caller() {
     let discard = run(&with(Policy::Discard), MANY, &tasks);
     assert_eq!((discard.completed, discard.rejected, discard.discarded), (6, 0, 4));
 
-    // The third and fourth were queued first. Each later task replaced the oldest; the last two
-    // remain.
+    // The third and fourth were queued first. Each later task replaced the oldest, so the last
+    // two remain.
     let oldest = diary(&with(Policy::DiscardOldest), MANY, &tasks);
     let mut arrivals: Vec<Nanos> = oldest.iter().map(|(arrival, ..)| *arrival).collect();
     arrivals.sort_unstable();
@@ -149,7 +149,7 @@ fn refused_tasks_are_rejected_discarded_or_run_by_the_caller() {
     assert_eq!((callers.completed, callers.in_caller, callers.lost()), (10, 4, 0));
     assert_eq!((callers.levels.peak_threads, callers.end), (4, 4 * S + 1));
 
-    // The caller is busy with its own task for two seconds. Then four workers are free, and two of
+    // The caller is busy with its own task for two seconds. Then four workers are idle, and two of
     // them take the queued tasks.
     let caller = run(&with(Policy::CallerRuns), ONE, &tasks);
     assert_eq!((caller.completed, caller.in_caller), (10, 1));
@@ -173,7 +173,7 @@ fn blocked_caller_is_admitted_or_times_out() {
     }
     let each_for_a_second = run(&with(Policy::Block(Some(S))), MANY, &tasks);
     assert_eq!((each_for_a_second.completed, each_for_a_second.rejected), (6, 4));
-    // One caller gives up on the seventh after a second; the eighth is admitted a second later.
+    // The caller times out on the seventh after a second; the eighth is admitted a second later.
     let one = run(&with(Policy::Block(Some(S))), ONE, &tasks);
     assert_eq!((one.completed, one.rejected), (9, 1));
 }
@@ -190,8 +190,8 @@ fn blocked_callers_wait_as_long_as_in_an_unbounded_queue() {
     }
 }
 
-/// The waits on `servers` servers, first come, first served: each task goes to the server that is
-/// free first. A second, simpler way to the same figures.
+/// Waiting times on `servers` servers, first come, first served: each task goes to the server that
+/// is free first. A second, simpler computation of the same figures.
 fn waits_by_hand(tasks: &[Task], servers: usize) -> Vec<Nanos> {
     let mut free_at = vec![0; servers];
     let wait = |task: &Task| {
@@ -237,7 +237,7 @@ fn computing_tasks_share_the_cores_evenly() {
     assert_eq!(ends(1, &compute(&[(0, S), (0, S)])), [2 * S, 2 * S]);
     assert_eq!(ends(1, &compute(&[(0, S), (0, 2 * S)])), [2 * S, 3 * S]);
     assert_eq!(ends(2, &compute(&[(0, S), (0, 2 * S)])), [S, 2 * S]);
-    // Three tasks on two cores get two thirds each. When the first is done, the others get one
+    // Three tasks on two cores get two thirds each. After the first ends, the others get a core
     // each.
     assert_eq!(ends(2, &compute(&[(0, 2 * S), (0, 4 * S), (0, 4 * S)])), [3 * S, 5 * S, 5 * S]);
     // The second arrives when the first is half done.
@@ -254,7 +254,7 @@ fn busy_cores_do_exactly_the_work_of_the_tasks() {
     let world = World { cores: 3, one_caller: false };
     let figures = run(&pool(64, 64, None), world, &tasks);
     let done = figures.levels.mean_cores() * figures.end as f64;
-    // An event is at most a nanosecond late, and a task has two.
+    // An event is at most 1 ns late, and a task has two.
     assert!((done - work as f64).abs() < 3.0 * 10_000.0, "{done} of {work}");
 }
 
@@ -301,7 +301,7 @@ fn every_task_completes_or_is_counted_as_lost_and_limits_hold() {
     }
 }
 
-/// Little's law is exact over a time that begins and ends with an empty pool.
+/// Little's law is exact over a period that begins and ends with an empty pool.
 #[test]
 fn littles_law_holds_exactly() {
     for policy in [Policy::Abort, Policy::Block(None), Policy::CallerRuns] {
@@ -348,7 +348,7 @@ fn same_seed_gives_same_figures_and_another_seed_others() {
     assert_ne!(figures(1), figures(2));
 }
 
-/// If these change, every published plan changes: say so in the changelog.
+/// A change here changes every published plan, and belongs into the changelog.
 #[test]
 fn a_seed_gives_known_figures() {
     let tasks = random(42, 20_000, MS, 4 * MS, 0.5);
@@ -372,8 +372,8 @@ fn arrivals_and_durations_use_separate_random_numbers() {
 
 #[test]
 fn tasks_of_the_warm_up_load_the_pool_but_are_not_counted() {
-    // One thread. A task of ten seconds at zero, then one task of a second each second: the second
-    // of them waits for the first.
+    // One thread. A task of ten seconds at time zero, then a task of one second every second: the
+    // second of these waits for the first.
     let task = |at: Nanos, wait: Nanos| Task { arrival: at, wait, compute: 0 };
     let tasks = [task(0, 10 * S), task(S, S), task(5 * S, S), task(30 * S, S)];
     let observe = Observe { warm_up: 5 * S, goal: Goal::default() };
@@ -383,7 +383,7 @@ fn tasks_of_the_warm_up_load_the_pool_but_are_not_counted() {
     // Busy from 5 to 12 and from 30 to 31, of 26 seconds.
     assert!((figures.levels.mean_busy() - 8.0 / 26.0).abs() < 1e-12);
     assert!((figures.throughput() - 2.0 / 26.0).abs() < 1e-12);
-    // Refusals of the warm-up are not counted either.
+    // Rejections during the warm-up are not counted either.
     let figures = simulate(&pool(1, 1, Some(1)), MANY, tasks.iter().copied(), &observe, &mut ());
     assert_eq!((figures.arrived, figures.lost()), (2, 1));
     let later = Observe { warm_up: 6 * S, goal: Goal::default() };

@@ -1,4 +1,4 @@
-//! [`TracingObserver`]: what happens to pools, as `tracing` events.
+//! [`TracingObserver`]: pool events as `tracing` events.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tracing::{debug, error, info, warn};
 
 use crate::limit::Limit;
 
-/// Writes events of all registered pools until the subscription is dropped.
+/// Writes the events of all registered pools until the subscription is dropped.
 ///
 /// # Examples
 /// ```
@@ -19,21 +19,21 @@ pub fn observe() -> Subscription {
     registry::observe(Arc::new(TracingObserver::new()))
 }
 
-/// Writes what happens to pools as `tracing` events with the target `millpond`.
+/// Writes pool events as `tracing` events with the target `millpond`.
 ///
 /// | level | what happened | fields beside `pool` |
 /// |---|---|---|
 /// | error | a task panicked | `task`, `name`, `reason` |
 /// | error | a thread could not be started | `reason` |
-/// | warn | a task was refused | `task`, `name`, `reason`, `unreported` |
+/// | warn | a task was rejected | `task`, `name`, `reason`, `unreported` |
 /// | info | the settings changed | `version`, `by`, `reason`, `old`, `new` |
 /// | info | the pool was paused or resumed | `by`, `reason` |
 /// | debug | a pool was built or has terminated | |
 /// | debug | a thread started or stops | `thread` |
 ///
-/// Under overload a pool refuses thousands of tasks per second, and a log line for each would make
-/// that worse. So there is at most one such event per pool and second, and `unreported` says how
-/// many were left out since the last one. The metrics count all.
+/// Under overload a pool rejects thousands of tasks per second, and a log line for each would add
+/// to the load. So each pool writes at most one such event per second; `unreported` is the number
+/// left out since the previous one. The metrics count all rejections.
 #[derive(Debug, Default)]
 pub struct TracingObserver {
     refusals: Limit,
@@ -83,19 +83,19 @@ impl Observer for TracingObserver {
             Event::Resumed { by } => {
                 info!(target: "millpond", pool, by = &*by.who, reason = &*by.reason, "resumed")
             }
-            _ => {} // an event of a later version
+            _ => {} // added by a later version of the library
         }
     }
 }
 
-/// The fields `old` and `new` have only the settings that differ.
+/// Writes the settings event. `old` and `new` name only the settings that differ.
 fn changed(pool: &str, old: &Settings, new: &Settings, by: &Actor) {
     let (before, after) = difference(old, new);
     let (version, by, reason) = (new.version, &*by.who, &*by.reason);
     info!(target: "millpond", pool, version, by, reason, old = before, new = after, "settings changed");
 }
 
-/// The settings that differ, as text: the old values and the new ones.
+/// The settings that differ, as text: old values and new values.
 fn difference(old: &Settings, new: &Settings) -> (String, String) {
     let (old, new) = (fields(old), fields(new));
     let differ = old.into_iter().zip(new).filter(|(old, new)| old != new);

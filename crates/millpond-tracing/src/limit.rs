@@ -19,7 +19,7 @@ struct Held {
 }
 
 impl Limit {
-    /// Returns how many events were held back since the last one, if this one may pass.
+    /// Returns the number of events suppressed since the last one. `None`: suppress this one too.
     pub(crate) fn pass(&self, pool: &Arc<str>, now: Instant) -> Option<u64> {
         let mut pools = self.lock();
         let Some(held) = pools.get_mut(pool) else {
@@ -34,12 +34,12 @@ impl Limit {
         Some(std::mem::take(&mut held.count))
     }
 
-    /// Forgets a pool that has ended.
+    /// Removes the entry of a pool that has terminated.
     pub(crate) fn forget(&self, pool: &str) {
         self.lock().remove(pool);
     }
 
-    /// A panic under the lock leaves a map that is still right.
+    /// Ignores poisoning: a panic cannot leave the map inconsistent.
     fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Held>> {
         self.pools.lock().unwrap_or_else(PoisonError::into_inner)
     }

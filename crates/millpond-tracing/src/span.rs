@@ -6,13 +6,13 @@ use tracing::Span;
 /// Carries the current span of the submitter into the task, for
 /// [`Builder::propagate`](millpond::Builder::propagate).
 ///
-/// The span is captured when the task is submitted and entered around its run, on whichever thread
-/// that is. A series captures it once. The span stays open until the task has ended or was dropped.
-/// A task that was submitted outside of every span has none.
+/// The span is captured at submission and entered around the run, on any thread. A periodic task
+/// captures it once. The span remains open until the task has ended or was dropped. A task that was
+/// submitted outside of all spans has none.
 ///
 /// Use it for tasks that belong to their submitter, such as the queries of a request. A long-lived
-/// task that is started inside a request would keep the span of that request open: give it a pool
-/// without this, or submit it inside [`Span::none`].
+/// task that is started inside a request would keep the span of that request open: run it on a pool
+/// without `CurrentSpan`, or submit it inside [`Span::none`].
 ///
 /// # Examples
 /// ```

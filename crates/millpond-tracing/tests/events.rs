@@ -1,4 +1,4 @@
-//! What a subscriber is told about pools.
+//! What a subscriber receives about pools.
 
 mod support;
 
@@ -11,13 +11,13 @@ use tracing::Level;
 
 use support::{Log, Told};
 
-/// The log of the process, with an observer.
+/// The log of the process. Installs an observer first.
 fn log() -> &'static Log {
     static LOG: OnceLock<(Log, Subscription)> = OnceLock::new();
     &LOG.get_or_init(|| (Log::install(), millpond_tracing::observe())).0
 }
 
-/// What was told of the pool, with this message.
+/// The events of the pool with this message.
 fn told(pool: &str, message: &str) -> Vec<Told> {
     log().of(pool).into_iter().filter(|told| told.message == message).collect()
 }

@@ -1,4 +1,4 @@
-//! The span of the submitter arrives in the task, on every way to run it.
+//! The span of the submitter is current in the task, whichever way the task is run.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use millpond::{
 use millpond_tracing::CurrentSpan;
 use tracing::{Span, info_span};
 
-/// Installs a subscriber; without one there are no spans.
+/// Installs a subscriber. Spans are disabled without one.
 fn subscribe() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| tracing::subscriber::set_global_default(tracing_subscriber::registry()).unwrap());
@@ -20,7 +20,7 @@ fn pool() -> ThreadPoolExecutor {
     ThreadPoolExecutor::builder().core_pool_size(2).propagate(CurrentSpan).build().unwrap()
 }
 
-/// Runs `submit` inside a span. It must return the current span of a task that it submitted.
+/// Calls `submit` inside a span. It must return the span that was current in a task it submitted.
 #[track_caller]
 fn check(submit: impl FnOnce() -> Span) {
     subscribe();
@@ -30,7 +30,7 @@ fn check(submit: impl FnOnce() -> Span) {
     assert_eq!(in_task, request);
 }
 
-/// A task that sends its span.
+/// A task that sends its current span.
 fn sending() -> (impl FnOnce() + Send, mpsc::Receiver<Span>) {
     let (send, receive) = mpsc::channel();
     (move || send.send(Span::current()).unwrap(), receive)
@@ -113,7 +113,7 @@ fn task_that_the_policy_runs_on_the_caller() {
     });
 }
 
-/// The task has the span of its submitter while it runs inside of another task, which has none.
+/// The task runs inside another task, which has no span, and still has its submitter's span.
 #[test]
 fn task_that_a_join_runs_in_place() {
     check(|| {

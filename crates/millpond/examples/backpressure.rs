@@ -1,7 +1,7 @@
 //! How do I slow a producer down instead of letting work pile up?
 //!
-//! Two policies do it. `Block` makes the submitter wait for room; `CallerRuns` makes it do the work itself.
-//! Either way the queue never holds more than its bound, and nothing is lost.
+//! Two policies do this. `Block` makes the submitter wait for room; `CallerRuns` makes it run the
+//! task itself. In both cases the queue never exceeds its bound, and no task is lost.
 //!
 //! Run it: `cargo run --example backpressure`
 

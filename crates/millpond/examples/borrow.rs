@@ -1,6 +1,6 @@
-//! How do tasks use what I have on my stack, without `Arc` and without `clone`?
+//! How can tasks use data on my stack, without `Arc` and without `clone`?
 //!
-//! `scope` does not return before every task that was started in it has ended, so tasks may borrow.
+//! `scope` returns only after every task started in it has ended, so tasks may borrow.
 //!
 //! Run it: `cargo run --example borrow`
 

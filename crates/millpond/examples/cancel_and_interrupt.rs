@@ -1,4 +1,4 @@
-//! How do I stop one task: one that waits, one that blocks, one that computes?
+//! How do I stop one task: a waiting one, a blocked one, a computing one?
 //!
 //! Run it: `cargo run --example cancel_and_interrupt`
 
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (started, has_started) = mpsc::channel();
     let (say, said) = mpsc::channel();
 
-    // 1. A task that blocks: its `take` fails when the task is interrupted.
+    // 1. A blocked task: its `take` fails when the task is interrupted.
     let (began, tell) = (started.clone(), say.clone());
     let blocked = pool.submit(move || {
         let empty: LinkedBlockingQueue<u32> = LinkedBlockingQueue::unbounded();
@@ -23,18 +23,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     has_started.recv()?;
 
-    // 2. A task that waits behind it: cancelling it gives its place in the queue free at once.
+    // 2. A task that waits behind it: cancelling frees its place in the queue at once.
     let waiting = pool.submit(|| println!("never printed"))?;
     println!("queued before the cancel: {}", pool.queued_count());
     assert!(waiting.cancel(false));
     println!("queued after the cancel:  {}", pool.queued_count());
     assert!(matches!(waiting.join(), Err(JoinError::Cancelled)));
 
-    // `cancel(false)` would let the running one go on; `cancel(true)` interrupts it.
+    // `cancel(false)` would let the running task continue; `cancel(true)` interrupts it.
     assert!(blocked.cancel(true));
     println!("{}", said.recv()?);
 
-    // 3. A task that computes: it looks at its flag now and then.
+    // 3. A computing task: it checks its flag regularly.
     let computing = pool.submit(move || {
         started.send(()).unwrap();
         let mut rounds = 0_u64;
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         say.send(format!("stopped after {rounds} rounds")).unwrap();
     })?;
-    // A canceller is a separate right to cancel, so that one thread can join and another cancel.
+    // A canceller is a separate handle, so that one thread can join and another can cancel.
     let canceller = computing.canceller();
     has_started.recv()?;
     let other = std::thread::spawn(move || {

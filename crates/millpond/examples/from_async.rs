@@ -1,6 +1,6 @@
-//! How do I call blocking code from async code, with a bound on how much of it is waiting?
+//! How do I call blocking code from async code, with a bound on how much of it may wait?
 //!
-//! A handle is a future, for any runtime. Here `block_on`, twenty lines of it, stands for the runtime.
+//! A handle is a future, for any runtime. Here a `block_on` of twenty lines replaces the runtime.
 //!
 //! Run it: `cargo run --example from_async`
 
@@ -15,13 +15,13 @@ use std::time::Duration;
 use millpond::{RejectReason, Rejected, ThreadPoolExecutor, executors};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // At most 2 blocking calls at a time, at most 3 waiting: what is more is refused at once.
+    // At most 2 concurrent blocking calls and at most 3 waiting: further ones are rejected at once.
     let pool = executors::bounded(2, 2, 3)?;
     for request in 1..=3 {
         println!("request {request}: {}", block_on(serve(&pool, request)));
     }
 
-    // Overload shows in the async code as an error, not as a queue that grows.
+    // The async code sees overload as an error, not as a growing queue.
     let calls: Vec<_> = (0..8).map(|_| pool.submit(|| thread::sleep(Duration::from_millis(30)))).collect();
     let is_saturated = |call: &Result<_, Rejected>| {
         call.as_ref().is_err_and(|rejected| rejected.reason() == RejectReason::Saturated)
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What an async handler looks like.
+/// An async handler.
 async fn serve(pool: &ThreadPoolExecutor, request: u32) -> String {
     let answer = match pool.submit(move || blocking_lookup(request)) {
         Ok(handle) => handle.await,

@@ -1,7 +1,8 @@
-//! How do I end a service without losing work, and without waiting for ever?
+//! How do I shut a service down without losing work, and without waiting for ever?
 //!
-//! `shutdown_gracefully` waits for the work to end by itself, then interrupts what still runs and takes back what
-//! never started. A task cooperates by using the blocking calls of `millpond`, or by `interrupt::check`.
+//! `shutdown_gracefully` waits for the work to end, then interrupts running tasks and returns those
+//! that never started. A task cooperates by using the blocking calls of `millpond`, or
+//! `interrupt::check`.
 //!
 //! Run it: `cargo run --example graceful_shutdown`
 
@@ -12,14 +13,14 @@ use std::time::Duration;
 use millpond::{ShutdownReport, Task, executors, interrupt};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // 1. Short tasks: they all end within the grace period.
+    // 1. Short tasks: all end within the grace period.
     let pool = executors::fixed(2)?;
     for _ in 0..6 {
         pool.execute(|| thread::sleep(Duration::from_millis(10)))?;
     }
     tell("short tasks", &pool.shutdown_gracefully(Duration::from_secs(5), Duration::from_secs(5)));
 
-    // 2. One that would take an hour holds the only thread, and two wait behind it.
+    // 2. A task that would take an hour occupies the only thread, and two wait behind it.
     let pool = executors::fixed(1)?;
     pool.execute(|| match interrupt::sleep(Duration::from_secs(3600)) {
         Ok(()) => println!("  an hour later"),
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let report = pool.shutdown_gracefully(Duration::from_millis(100), Duration::from_secs(5));
     tell("a long task", &report);
 
-    // What never ran is ours again: run it here, store it, or give it to another pool.
+    // The tasks that never ran are returned: run them here, store them, or submit them elsewhere.
     for task in report.never_run {
         println!("  running {} by hand", task.name().unwrap_or("a task"));
         task.run();

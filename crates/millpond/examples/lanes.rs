@@ -1,7 +1,7 @@
-//! Blocking calls from everywhere on one bounded-elastic scheduler, and a lane for each customer.
+//! How do I run blocking calls on one bounded-elastic scheduler, with a lane for each customer?
 //!
-//! What a customer sends is handled in order and never twice at once, while different customers do not wait for each other
-//! as long as a thread is free. Run it with `cargo run --example lanes`.
+//! The orders of a customer are handled in sequence, never concurrently. Different customers do not
+//! wait for each other as long as a thread is free. Run it with `cargo run --example lanes`.
 
 use millpond::schedulers::{BoundedElasticScheduler, Scheduler, SchedulerExt};
 use std::error::Error;
@@ -21,17 +21,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         .ttl(Duration::from_secs(10))
         .build()?;
 
-    // 1. Three customers share two threads. Ada's orders are slow; nobody else waits behind them.
+    // 1. Three customers share two threads. Ada's orders are slow, but do not delay the others.
     for (customer, takes) in [("ada", 40), ("bob", 5), ("cyd", 5)] {
         let lane = shop.create_worker();
         for order in 1..=3 {
             lane.schedule(move || handle(customer, order, Duration::from_millis(takes)))?;
         }
-        // Dropping a worker lets it finish what it has.
+        // A dropped worker still runs the tasks it has.
     }
     println!("{} tasks wait, room for {} more", shop.queued(), shop.remaining_capacity());
 
-    // 2. A report now and then, and one that is too much.
+    // 2. A periodic report, and one task too many.
     let report =
         shop.schedule_periodically(Duration::ZERO, Duration::from_millis(20), || println!("report"))?;
     let refused = (0..30).find_map(|_| shop.schedule(|| ()).err());
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{rejected}");
     }
 
-    // 3. Good order: what was accepted runs, the series ends, the threads are gone.
+    // 3. Graceful end: accepted tasks run, the periodic task ends, the threads exit.
     thread::sleep(Duration::from_millis(50));
     report.dispose();
     println!("ended in good order: {}", shop.dispose_gracefully(Duration::from_secs(5))?);

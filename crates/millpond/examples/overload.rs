@@ -1,6 +1,6 @@
-//! What happens when more comes than the pool can take, and what can I do about it?
+//! What happens when the pool is overloaded, and what can I do about it?
 //!
-//! A refused task comes back inside the error, whole: run it here, try again later, or give it to somebody else.
+//! The error contains the rejected task: run it here, retry later, or submit it elsewhere.
 //!
 //! Run it: `cargo run --example overload`
 
@@ -18,22 +18,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         .build()?;
     let overflow = executors::fixed(1)?;
 
-    // Fill it: one task holds the thread, one holds the place in the queue.
+    // Fill the pool: one task occupies the thread, one occupies the queue.
     let (open, gate) = mpsc::channel::<()>();
     small.execute(move || gate.recv().unwrap())?;
     small.execute(|| println!("waited its turn on {}", thread_name()))?;
 
-    // 1. The error says what the pool looked like, and owns the task.
+    // 1. The error describes the pool and contains the task.
     let rejected = small.execute_task(work("first")).unwrap_err();
     println!("{rejected}");
     rejected.into_task().run();
 
-    // 2. Somebody else may have room.
+    // 2. Another pool may have room.
     if let Err(rejected) = small.execute_task(work("second")) {
         overflow.execute_task(rejected.into_task())?;
     }
 
-    // 3. A policy of our own does the same for every task, so that callers need not know.
+    // 3. A custom policy does the same for every task, so that callers need not.
     let elsewhere = overflow.clone();
     small.set_rejected_execution_handler(move |task: Task, _: &ThreadPoolExecutor| -> Result<(), Rejected> {
         elsewhere.execute_task(task)

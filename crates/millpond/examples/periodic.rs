@@ -1,8 +1,9 @@
-//! How do I run something later, or again and again?
+//! How do I run a task later, or periodically?
 //!
-//! `schedule` runs a closure once after a delay. `schedule_at_fixed_rate` keeps to a grid,
-//! `schedule_with_fixed_delay` keeps a distance between runs. Cancelling the handle ends a series; so does a
-//! panic, and then the handle says so. With a `ManualClock` the same pool can be tested without waiting.
+//! `schedule` runs a closure once after a delay. `schedule_at_fixed_rate` keeps a fixed distance
+//! between the starts of runs, `schedule_with_fixed_delay` between the end of a run and the next
+//! start. Cancelling the handle ends a periodic task; so does a panic, which the handle reports.
+//! With a `ManualClock` the same pool can be tested without waiting.
 //!
 //! Run it: `cargo run --example periodic`
 
@@ -29,18 +30,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     series.cancel(false);
 
-    // A run that takes too long makes the next ones late. The default is to make up for all of them.
+    // A slow run delays the next ones. By default all of them are made up for; `Skip` omits them.
     let flush = PeriodicTask::new(|| ()).named("flush").missed_ticks(MissedTicks::Skip);
     let flush = pool.schedule_at_fixed_rate_task(millis(5), millis(5), flush)?;
     println!("flush: next in {:?}", flush.remaining_delay());
 
-    // `shutdown` ends series, and lets delayed tasks run when they are due.
+    // `shutdown` ends periodic tasks; delayed tasks still run when they are due.
     let last = pool.schedule(millis(10), || "the last words")?;
     pool.close();
     println!("series: {}", flush.join().unwrap_err());
     println!("delayed: {}", last.join()?);
 
-    // In a test, time is what you say it is.
+    // In a test, time advances only on request.
     let time = ManualClock::new();
     let pool = ScheduledThreadPoolExecutor::builder().clock(time.clock()).build()?;
     let tomorrow = pool.schedule(Duration::from_secs(24 * 3600), || "good morning")?;

@@ -1,7 +1,7 @@
 //! How do I let urgent work overtake?
 //!
-//! With a priority queue the waiting task with the largest priority runs next, equal ones in order of arrival. A
-//! task that gets a thread at once has overtaken nobody.
+//! With a priority queue, the waiting task with the highest priority runs next; equal ones run in
+//! order of arrival. Only waiting tasks are reordered: with an idle thread a task starts at once.
 //!
 //! Run it: `cargo run --example priorities`
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .work_queue(WorkQueue::priority())
         .build()?;
 
-    // Holds the only thread until all the others wait.
+    // Occupies the only thread until all the others wait.
     let (open, gate) = mpsc::channel::<()>();
     pool.execute(move || gate.recv().unwrap())?;
 

@@ -1,8 +1,9 @@
 //! How does it all fit together in a service?
 //!
-//! A bounded pool for one database, requests that are refused when it is full and given up when they take too long,
-//! figures once in a while, and an end that loses nothing. Clients are threads here; a web framework would call
-//! `Service::serve` or `Service::serve_async`. `docs/service.md` tells the reasons.
+//! A bounded pool for one database, requests that are rejected when it is full and abandoned when
+//! they take too long, periodic figures, and a shutdown that loses no work. Clients are threads
+//! here; a web framework would call `Service::serve` or `Service::serve_async`. `docs/service.md`
+//! explains the reasons.
 //!
 //! Run it: `cargo run --example service`
 
@@ -19,7 +20,7 @@ use millpond::{
 
 const DEADLINE: Duration = Duration::from_millis(250);
 
-/// Tells of what nobody else would hear of.
+/// Logs events that would otherwise go unnoticed.
 struct Log;
 
 impl Hooks for Log {
@@ -39,15 +40,15 @@ impl Service {
     fn new() -> Result<Service, Box<dyn Error>> {
         let database = ThreadPoolExecutor::builder()
             .core_pool_size(2)
-            .maximum_pool_size(4) // the connections that the database gives us
-            .work_queue(WorkQueue::array(4)) // what can still be answered in time
+            .maximum_pool_size(4) // number of database connections
+            .work_queue(WorkQueue::array(4)) // as many as can be answered in time
             .thread_name_prefix("database-")
             .hooks(Log)
             .build()?;
         Ok(Service { database })
     }
 
-    /// Answers with a status, as a thread that may block.
+    /// Answers with a status. Blocks the calling thread.
     fn serve(&self, row: u32) -> (u16, String) {
         let mut answer = match self.database.submit(move || query(row)) {
             Ok(answer) => answer,
@@ -56,14 +57,16 @@ impl Service {
         match answer.join_timeout(DEADLINE) {
             Some(outcome) => answered(outcome),
             None => {
-                // Nobody waits for it any more. If it runs it is interrupted; if not, its place is free at once.
+                // No thread waits for it now. Interrupt it if it runs; otherwise free its place at
+                // once.
                 answer.cancel(true);
                 (504, "too slow".to_owned())
             }
         }
     }
 
-    /// The same in async code. If the request is dropped, by a time-out of the runtime, the query is cancelled.
+    /// The same in async code. If the future is dropped, for example by a timeout, the query is
+    /// cancelled.
     async fn serve_async(&self, row: u32) -> (u16, String) {
         match self.database.submit(move || query(row)).map(TaskHandle::cancel_on_drop) {
             Ok(answer) => answered(answer.await),
@@ -88,7 +91,8 @@ fn answered(outcome: Result<io::Result<String>, JoinError>) -> (u16, String) {
     }
 }
 
-/// A blocking call. A real one would have a time-out of its own, or be ended by `Interrupter::on_interrupt`.
+/// A blocking call. A real one would have its own timeout, or be ended by
+/// `Interrupter::on_interrupt`.
 fn query(row: u32) -> io::Result<String> {
     interrupt::sleep(Duration::from_millis(if row == 0 { 60_000 } else { 30 }))?;
     Ok(format!("row {row}"))
@@ -97,7 +101,7 @@ fn query(row: u32) -> io::Result<String> {
 fn main() -> Result<(), Box<dyn Error>> {
     let service = Service::new()?;
 
-    // Figures for whoever watches. Series and one-shots that are due later have a small pool of their own.
+    // Periodic figures. Delayed and periodic tasks have their own small pool.
     let clock = executors::single_scheduled();
     let watched = service.clone();
     let figures = clock.schedule_at_fixed_rate(Duration::ZERO, Duration::from_millis(100), move || {
@@ -108,10 +112,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     })?;
 
-    // Row 0 takes a minute, and is given up.
+    // Row 0 takes a minute, so it times out.
     println!("request 0: {:?}", service.serve(0));
 
-    // A rush: 12 requests at once, for a pool that takes 4 + 4.
+    // A burst: 12 requests at once, for a pool with room for 4 + 4.
     thread::scope(|clients| {
         for row in 1..=12 {
             let service = &service;
@@ -120,7 +124,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     });
     println!("request 13: {:?}", block_on(service.serve_async(13)));
 
-    // The end: no more figures, then what was accepted has its time. What never ran is ours to keep.
+    // Shutdown: stop the figures, then give accepted requests time. Unstarted ones are returned.
     figures.cancel(false);
     clock.close();
     for letter in 1..=6 {
@@ -144,7 +148,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Stands for an async runtime; the example `from_async` has more about that.
+/// Replaces an async runtime; see the example `from_async`.
 fn block_on<F: Future>(future: F) -> F::Output {
     use std::task::{Context, Poll, Wake, Waker};
     struct Unpark(thread::Thread);

@@ -1,7 +1,8 @@
-//! How do I let one part of a stream run on threads that may block, and another on threads that compute?
+//! How do I run one part of a stream on threads that may block, and another on threads that
+//! compute?
 //!
-//! `subscribe_on` moves what came before, `publish_on` moves what follows. Both are bounded: a slow consumer
-//! holds the source up, and nothing piles up in between.
+//! `subscribe_on` moves the stages before it, `publish_on` those after it. Both are bounded: a slow
+//! consumer blocks the source, and nothing piles up in between.
 //!
 //! Run it: `cargo run --features futures --example streams`
 
@@ -16,7 +17,7 @@ use futures_core::Stream;
 use millpond::reactive::{self, SchedulerFutureExt, StreamOn};
 use millpond::schedulers::{self, Scheduler};
 
-/// A source that blocks: what a reader of a file or a database cursor looks like.
+/// A blocking source, such as a file reader or a database cursor.
 struct Rows {
     left: u32,
 }
@@ -36,14 +37,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let blocking = schedulers::new_bounded_elastic(4, 1000, "blocking", Duration::from_secs(60))?;
     let cpu = schedulers::new_parallel(2, "cpu")?;
 
-    // Rows are read on "blocking", at most 8 ahead; pages are made on "cpu", in order; we only print.
+    // "blocking" reads rows, at most 8 ahead; "cpu" makes pages, in order; this thread prints.
     let mut pages = Rows { left: 20 }
         .subscribe_on_buffered(&blocking, 8.try_into()?)
         .publish_on(&cpu)
         .map_on(|row| row.map(|row| format!("page {row}, made on {}", thread_name())));
     let mut count = 0;
     while let Some(page) = reactive::block_on(poll_fn(|context| Pin::new(&mut pages).poll_next(context)))? {
-        // The outer error would be of `cpu`, the inner one of `blocking`.
+        // The outer error would come from `cpu`, the inner one from `blocking`.
         let page = page??;
         count += 1;
         if count % 10 == 0 {
@@ -52,12 +53,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{count} pages");
 
-    // Nobody here needs the items: the whole stream is consumed on a scheduler, and its handle is a future.
+    // Without a consumer here: a scheduler consumes the whole stream, and its handle is a future.
     let consumed = Rows { left: 5 }.publish_on(&blocking).for_each(|row| println!("row {row}"))?;
     let report = cpu.spawn_future(async move { consumed.await.map(|()| "all consumed") })?;
     println!("{}", reactive::block_on(report)???);
 
-    // A stream whose scheduler ends is cut off after what was fetched, and says so.
+    // If its scheduler ends, a stream yields the items fetched so far and then an error.
     let mut rows = Rows { left: 1_000_000 }.subscribe_on(&blocking);
     reactive::block_on(poll_fn(|context| Pin::new(&mut rows).poll_next(context)))?;
     blocking.dispose();

@@ -1,6 +1,6 @@
 //! How do I see what a pool is doing?
 //!
-//! `Display` is one line for a log, `stats` all figures at once for a gauge, and `Hooks` tell of single events.
+//! `Display` is one line for a log, `stats` a snapshot of all figures, and `Hooks` report events.
 //!
 //! Run it: `cargo run --example watch`
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use millpond::{Hooks, Panic, Task, TaskInfo, ThreadPoolExecutor, WorkQueue, WorkerInfo};
 
-/// Prints what is out of the ordinary.
+/// Prints unusual events.
 struct Print;
 
 impl Hooks for Print {
@@ -34,7 +34,7 @@ impl Hooks for Print {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The default panic message would go to stderr, between our lines.
+    // The default panic message would appear between the lines of the output.
     std::panic::set_hook(Box::new(|_| {}));
     let pool = ThreadPoolExecutor::builder()
         .core_pool_size(2)

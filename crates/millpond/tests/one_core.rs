@@ -1,4 +1,4 @@
-//! A process that may use one processor only: threads yield to each other instead of parking for
+//! A process that may use only one processor: threads yield to each other instead of parking for
 //! each task.
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use millpond::{ThreadPoolExecutor, WorkQueue};
 
 const TASKS: usize = 50_000;
 
-/// How often the threads of this process have blocked so far.
+/// Number of voluntary context switches of all threads of this process so far.
 fn voluntary_switches() -> usize {
     let of_thread = |status: String| -> usize {
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -24,7 +24,7 @@ fn voluntary_switches() -> usize {
     statuses.map(of_thread).sum()
 }
 
-/// Runs in a process of its own, which has one processor.
+/// Runs in its own process, which is restricted to one processor.
 #[test]
 #[ignore = "run by `a_bounded_pool_on_one_processor_seldom_parks`"]
 fn run_short_tasks_through_a_bounded_queue() {
@@ -51,7 +51,7 @@ fn run_short_tasks_through_a_bounded_queue() {
     let switches = voluntary_switches() - before;
     assert_eq!(done.load(Ordering::Relaxed), TASKS);
     pool.close();
-    // It was 0.4 per task when threads parked at once.
+    // Without yielding there are 0.4 switches per task.
     assert!(switches < TASKS / 20, "threads parked {switches} times for {TASKS} tasks");
 }
 

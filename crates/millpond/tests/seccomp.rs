@@ -1,10 +1,9 @@
 //! Pools and schedulers under a system call filter.
 //!
-//! A service that runs with systemd's `SystemCallFilter=~@resources` is killed by the first system
-//! call that changes affinity, priority, scheduler, resource limits or memory policy. The library
-//! makes none of these calls, and does without every call that it makes beyond the standard
-//! library. A filter can not be removed again and holds for all later threads, so each case runs in
-//! a process of its own.
+//! A service with systemd's `SystemCallFilter=~@resources` is killed by the first system call that
+//! changes affinity, priority, scheduler, resource limits or memory policy. The library makes none
+//! of these calls, and works without any call that the standard library does not make. A filter
+//! cannot be removed and applies to all later threads, so each case runs in its own process.
 #![allow(unsafe_code, reason = "installs a system call filter")]
 
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
@@ -22,7 +21,7 @@ mod linux {
     use millpond::schedulers::{self, Scheduler, SchedulerExt};
     use millpond::{ExecutorExt, ExecutorService, ThreadPoolExecutor, executors};
 
-    /// Names the case for the child process.
+    /// Passes the name of the case to the child process.
     const CASE: &str = "MILLPOND_SECCOMP_CASE";
     /// Exit code of a child that was not allowed to install its filter.
     const REFUSED: i32 = 77;
@@ -33,7 +32,7 @@ mod linux {
     #[cfg(target_arch = "aarch64")]
     const ARCH: u32 = 0xc000_00b7; // AUDIT_ARCH_AARCH64
 
-    /// The same number on every architecture; not every version of `libc` has a name for it.
+    /// The same number on every architecture. Some versions of `libc` have no name for it.
     const SYS_SET_MEMPOLICY_HOME_NODE: c_long = 450;
 
     /// What a filter does with a system call.
@@ -52,14 +51,14 @@ mod linux {
         }
     }
 
-    /// A filter that allows all system calls but those that were named.
+    /// A filter that allows all system calls except the named ones.
     struct Filter(Vec<sock_filter>);
 
     impl Filter {
         fn new() -> Filter {
             let mut filter = Filter(Vec::new());
             filter.load(offset_of!(seccomp_data, arch));
-            // A call of another architecture would have other numbers.
+            // A call of another architecture has other numbers.
             filter.unless_equal(ARCH, Verdict::Kill);
             filter
         }
@@ -103,7 +102,7 @@ mod linux {
         /// Applies `verdict` to calls of this number whose `argument` is `value`.
         fn call_with(mut self, number: c_long, argument: usize, value: u32, verdict: Verdict) -> Filter {
             self.load(offset_of!(seccomp_data, nr));
-            // Not this call: skips the three instructions that look at the argument.
+            // Another call: skip the three instructions that check the argument.
             self.op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, u32::try_from(number).unwrap(), 0, 3);
             self.load_argument(argument, false);
             self.if_equal(value, verdict);
@@ -121,7 +120,7 @@ mod linux {
             self
         }
 
-        /// Puts the filter in force for this thread and all threads that it starts.
+        /// Installs the filter for this thread and all threads that it starts.
         fn install(mut self) -> io::Result<()> {
             self.op(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0);
             let program =
@@ -140,7 +139,8 @@ mod linux {
         }
     }
 
-    /// The setters of systemd's group `@resources`. Getters pass: `prlimit64` without a new limit.
+    /// The setters of systemd's group `@resources`. Getters pass, such as `prlimit64` without a new
+    /// limit.
     fn no_setters_of_resources() -> Filter {
         [
             libc::SYS_sched_setaffinity,
@@ -226,14 +226,14 @@ mod linux {
         [fixed, cached, bounded].iter().for_each(ExecutorService::close);
     }
 
-    /// One thread submits and waits, one worker runs: each wakes the other again and again.
+    /// One thread submits and waits, one worker runs: they wake each other repeatedly.
     fn round_trips() {
         let pool = executors::fixed(4).unwrap();
         let begin = Instant::now();
         for n in 0..20_000_u32 {
             assert_eq!(pool.submit(move || n).unwrap().join().unwrap(), n);
             if begin.elapsed() > Duration::from_secs(5) {
-                break; // on a busy machine a round trip takes long, and fewer of them are needed
+                break; // round trips are slow on a busy machine: fewer suffice
             }
         }
         pool.close();
@@ -307,7 +307,7 @@ mod linux {
         round_trips();
     }
 
-    /// Runs in the child processes; in the parent it has nothing to do.
+    /// Runs in the child processes; does nothing in the parent.
     #[test]
     fn child() {
         let Ok(case) = env::var(CASE) else { return };

@@ -15,7 +15,7 @@ text{font:13px sans-serif;fill:#1f2328}.t{font-size:15px;font-weight:bold}.h{fon
 .l0{stroke:#58a6ff}.l1{stroke:#ff7b72}.l2{stroke:#7ee787}.l3{stroke:#d2a8ff}.l4{stroke:#ffa657}.l5{stroke:#9198a1}\
 .l6{stroke:#56d4dd}}";
 
-/// Where a text is in relation to its position.
+/// The alignment of a text relative to its position.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Anchor {
     Start,

@@ -1,4 +1,4 @@
-//! The library's heap with a different number of children. It never gives memory back.
+//! The library's heap with a different number of children. It never frees memory.
 
 use crate::time::tick::Tick;
 use crate::{Item, Timers};

@@ -1,6 +1,6 @@
 //! The usual timer wheel: the entries of a bucket are a linked list in one slab. Removing an entry
-//! touches its neighbours, too. It never gives memory back, and does not know when the first entry
-//! of a bucket is due.
+//! also touches its neighbours. It never frees memory, and does not know when the first entry of a
+//! bucket is due.
 
 use crate::time::heap::{Key, TimerQueue};
 use crate::time::tick::Tick;

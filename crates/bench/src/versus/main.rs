@@ -3,8 +3,8 @@
 //! Results go to stdout, progress to stderr. Only ratios within one run are meaningful: absolute
 //! figures depend on the machine.
 //!
-//! This process measures nothing itself. Every contestant has a process of its own for each
-//! workload, which is this program or a JVM, and does one case per line of input.
+//! This process measures nothing itself. For each workload every contestant has its own process,
+//! which is this program or a JVM and runs one case per line of input.
 
 mod args;
 mod contestants;

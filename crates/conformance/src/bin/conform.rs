@@ -1,8 +1,8 @@
 //! `conform`: reads scenarios from standard input, writes traces to standard output in the same
 //! order.
 //!
-//! `conform [--manual-clock]`. With the option, scheduled pools use a clock that the driver moves,
-//! so playing takes no time.
+//! `conform [--manual-clock]`. With the option, scheduled pools use a clock that the driver
+//! advances, so playing takes no time.
 //!
 //! Exits with 0 when every scenario has its line, even if that line is an error, and with 2 if it
 //! could not read or write.

@@ -1,8 +1,8 @@
 //! Random scenarios whose outcome the reference determines.
 //!
-//! Each scenario belongs to a *tag*, a family that aims at one aspect: growing, shrinking, expiry,
-//! draining and so on. Steps are drawn at random with the tag's weights. A step whose outcome would
-//! not be determined in the current state of the [`model`](crate::model) is drawn again.
+//! Each scenario belongs to a *tag*, a family with one focus: growing, shrinking, expiry, draining
+//! and so on. Steps are drawn at random with the tag's weights. A step whose outcome would not be
+//! determined in the current state of the [`model`](crate::model) is drawn again.
 
 mod pool;
 mod queue;

@@ -240,10 +240,10 @@ struct Author<'a> {
     model: Model,
     queue: QueueSpec,
     class: KeepAlive,
-    /// Tasks whose gate a step has named before the task was submitted.
+    /// Tasks whose gate was used by a step before the task was submitted.
     planned: BTreeMap<i64, TaskSpec>,
     next_task: i64,
-    /// Milliseconds that may still be slept before the next long sleep.
+    /// Remaining sleep in milliseconds before the next long sleep.
     nap_budget: i64,
     steps: Vec<PoolStep>,
 }

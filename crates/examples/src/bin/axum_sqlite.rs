@@ -1,10 +1,11 @@
 //! A web service over a blocking SQLite driver that keeps answering under overload.
 //!
 //! - Queries run on a bounded pool. Under overload requests get 503 with `Retry-After`.
-//! - A request has a deadline. When it is over, or the client goes away, its query is cancelled.
-//! - SIGTERM and Ctrl-C: no new connections, running requests end, then the pool ends.
-//! - `/metrics` is Prometheus text: threads, queue, waiting and run times, refusals by reason.
-//! - Log lines of a query are inside the span of its request, although it runs on another thread.
+//! - A request has a deadline. At the deadline, or if the client disconnects, its query is
+//! cancelled.
+//! - SIGTERM and Ctrl-C: no new connections, running requests end, then the pool shuts down.
+//! - `/metrics` is Prometheus text: threads, queue, waiting and run times, rejections by reason.
+//! - Log lines of a query are in the span of its request, although it runs on another thread.
 //!
 //! ```sh
 //! cargo run -p examples --bin axum_sqlite
@@ -40,14 +41,15 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::{Instrument, error, info, info_span};
 
-/// At the end of the service: how long accepted queries may take, and then interrupted ones.
+/// At the shutdown: how long accepted queries may take, and then how long interrupted ones may
+/// take.
 const GRACE: Duration = Duration::from_secs(5);
 const FORCE: Duration = Duration::from_secs(2);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt().with_writer(std::io::stderr).with_ansi(false).init();
-    let _events = millpond_tracing::observe(); // refusals, panics and changes of settings, in the log
+    let _events = millpond_tracing::observe(); // logs rejections, panics and changes of settings
     let database = Database::open()?;
     let (changes, log) = mpsc::channel(100);
     tokio::spawn(log_changes(log));
@@ -59,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .route("/metrics", get(metrics))
         .with_state(App { database: database.clone(), changes });
 
-    // Before the address is printed: from then on a signal is not fatal.
+    // Before the address is printed: from then on a signal must not kill the process.
     let end_requested = end_requested()?;
     let listener = TcpListener::bind(setting("LISTEN", "127.0.0.1:3000".to_owned())?).await?;
     println!("listening on {}", listener.local_addr()?);
@@ -79,8 +81,8 @@ async fn add_item(State(app): State<App>, name: String) -> Result<Response, Fail
     let id = app.database.call(move |connection| {
         connection.execute("INSERT INTO item (name) VALUES (?1)", [name])?;
         let id = connection.last_insert_rowid();
-        info!(id, "added an item"); // on a worker thread, and inside the span of the request
-        // Async code from a worker thread: it has the runtime's context, see `Database::open`.
+        info!(id, "added an item"); // on a worker thread, but in the span of the request
+        // Async code from a worker thread, which has the runtime's context: see `Database::open`.
         tokio::spawn(async move { changes.send(id).await });
         Ok(id)
     });
@@ -94,7 +96,7 @@ async fn item(State(app): State<App>, Path(id): Path<i64>) -> Result<String, Fai
     Ok(name.await? + "\n")
 }
 
-/// An expensive query: it takes as long as `rows` is large.
+/// An expensive query, proportional to `rows`.
 async fn report(State(app): State<App>, Path(rows): Path<i64>) -> Result<String, Failure> {
     const SQL: &str = "WITH RECURSIVE row(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM row WHERE n < ?1) \
                        SELECT count(*) FROM row";
@@ -108,7 +110,7 @@ async fn metrics() -> impl IntoResponse {
     ([(header::CONTENT_TYPE, millpond_prometheus::CONTENT_TYPE)], millpond_prometheus::render())
 }
 
-/// Gives a request its span.
+/// Runs a request in its own span.
 async fn in_span(request: Request, next: Next) -> Response {
     let span = info_span!("request", method = %request.method(), path = request.uri().path());
     next.run(request).instrument(span).await
@@ -120,12 +122,12 @@ async fn log_changes(mut log: mpsc::Receiver<i64>) {
     }
 }
 
-/// Blocking queries on threads of their own.
+/// Runs blocking queries on its own threads.
 #[derive(Clone)]
 struct Database {
     pool: ThreadPoolExecutor,
     connections: Arc<Connections>,
-    /// For a whole request: time in the queue and in the query.
+    /// Of a whole request: time in the queue plus time of the query.
     deadline: Duration,
 }
 
@@ -139,11 +141,11 @@ impl Database {
             .core_pool_size(threads)
             .maximum_pool_size(threads)
             .work_queue(WorkQueue::array(setting("DB_QUEUE", 32)?))
-            // A task that has waited for most of its deadline would be too late anyway.
+            // After waiting for half of its deadline, a query would probably finish too late.
             .max_queue_time(deadline / 2)
-            .name("db") // of the metrics, and of the threads
+            .name("db") // for metrics and threads
             .propagate(CurrentSpan)
-            // Gives the workers the context that `tokio::spawn` and `Handle::current` need.
+            // Gives the workers the runtime's context, for `tokio::spawn` and `Handle::current`.
             .thread_factory(move |body| {
                 let tokio = tokio.clone();
                 thread::Builder::new().name(body.name().to_owned()).spawn(move || {
@@ -156,8 +158,8 @@ impl Database {
         Ok(Database { pool, connections: Arc::new(connections), deadline })
     }
 
-    /// Runs a query on the pool. Dropping the future cancels the query: axum does that when the
-    /// client has gone, `timeout` when the deadline is over.
+    /// Runs a query on the pool. Dropping the future cancels the query: axum drops it when the
+    /// client disconnects, `timeout` at the deadline.
     async fn call<T: Send + 'static>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -167,18 +169,18 @@ impl Database {
         Ok(timeout(self.deadline, handle).await???)
     }
 
-    /// Call it when the server has ended: then no handler waits for a query any more.
+    /// Call it after the server has ended: then no handler waits for a query.
     async fn end(&self) -> String {
         self.pool.shutdown();
         if timeout(GRACE, self.pool.terminated()).await.is_err() {
-            drop(self.pool.shutdown_now()); // interrupts; the handles of tasks that waited resolve
+            drop(self.pool.shutdown_now()); // interrupts running queries; all handles resolve
             let _ = timeout(FORCE, self.pool.terminated()).await;
         }
         self.pool.to_string()
     }
 }
 
-/// As many connections as queries that run at a time; a connection is used again when it is free.
+/// A pool of connections: never more than concurrent queries; idle ones are reused.
 struct Connections {
     file: PathBuf,
     idle: Mutex<Vec<Connection>>,
@@ -192,7 +194,7 @@ impl Connections {
         Ok(Connections { file, idle: Mutex::new(vec![first]) })
     }
 
-    /// Runs `query`; an interrupt of the calling task cancels it.
+    /// Runs `query`. An interrupt of the calling task cancels it.
     fn with<T>(&self, query: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
         let idle = self.idle.lock().expect("no code panics under this lock").pop();
         let connection = match idle {
@@ -202,7 +204,7 @@ impl Connections {
         let handle = connection.get_interrupt_handle();
         let cancellation = interrupt::current().on_interrupt(move || handle.interrupt());
         let result = query(&connection);
-        // Waits for a callback that is running, so it cannot hit the next query on this connection.
+        // Waits for a running callback, so that it cannot hit the next query on this connection.
         drop(cancellation);
         self.idle.lock().expect("no code panics under this lock").push(connection);
         result
@@ -213,13 +215,13 @@ fn connect(file: &FilePath) -> rusqlite::Result<Connection> {
     let mut connection = Connection::open(file)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.busy_timeout(Duration::from_secs(1))?;
-    // SQLite ignores an interrupt handle while no statement runs. This catches an interrupt that
-    // comes just before the first step: the flag is read every 10,000 instructions.
+    // SQLite ignores an interrupt while no statement runs. This also catches an interrupt right
+    // before the first step: the flag is checked every 10,000 instructions.
     connection.progress_handler(10_000, Some(interrupt::is_interrupted))?;
     Ok(connection)
 }
 
-/// Everything that keeps a request from its answer. With `From`, handlers can use `?`.
+/// Every reason for which a request fails. With `From`, handlers can use `?`.
 enum Failure {
     Busy,
     ShuttingDown,
@@ -276,7 +278,7 @@ impl IntoResponse for Failure {
             Failure::TooLate => (StatusCode::GATEWAY_TIMEOUT, "too late\n").into_response(),
             Failure::NotFound => (StatusCode::NOT_FOUND, "not found\n").into_response(),
             Failure::Internal(why) => {
-                error!(why, "internal error"); // the log gets it, the client does not
+                error!(why, "internal error"); // logged, but not sent to the client
                 (StatusCode::INTERNAL_SERVER_ERROR, "internal error\n").into_response()
             }
         }

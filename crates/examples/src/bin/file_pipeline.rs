@@ -1,8 +1,9 @@
-//! Counts the lines of all files below a folder: in parallel, printed in order, stopped by Ctrl-C.
+//! Counts the lines of all files below a folder: in parallel, with ordered output, stopped by
+//! Ctrl-C.
 //!
-//! - At most [`WINDOW`] files are inside the pipeline, however many there are.
-//! - Results are printed in the order of the files, whichever is counted first.
-//! - Ctrl-C ends it between two reads. What was printed is the beginning of the whole output.
+//! - At most [`WINDOW`] files are in the pipeline at a time.
+//! - Results are printed in the order of the files, regardless of the order of completion.
+//! - Ctrl-C stops between two reads. The output is then a prefix of the complete output.
 //!
 //! ```sh
 //! cargo run -p examples --bin file_pipeline -- .
@@ -25,10 +26,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 const THREADS: usize = 4;
-/// Files that are waiting, being counted, or counted and not yet printed.
+/// Maximum number of files that are waiting, being counted, or counted but not printed yet.
 ///
-/// The queue of the pool has that length, so no task is ever refused. A semaphore or window of
-/// `THREADS + queue` would be too large: a handle resolves before its worker is free again.
+/// The queue of the pool has this capacity, so no task is ever rejected. A window of `THREADS +
+/// queue` would be too large: a handle resolves before its worker is free again.
 const WINDOW: usize = 32;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -36,7 +37,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     interrupt_on_signal(interrupt::current())?;
     let pool = executors::bounded(THREADS, THREADS, WINDOW)?;
     let printed = print_in_order(&pool, walk(PathBuf::from(folder)));
-    // Nothing waits when all went well. After Ctrl-C this interrupts what runs.
+    // After a complete run nothing is left to wait for. After Ctrl-C this interrupts running tasks.
     let report = pool.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5));
     match printed {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -48,7 +49,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// An entry of the window: a file, and the handle of its count.
+/// An entry of the window: a file and the handle of its count.
 type Counted = (PathBuf, TaskHandle<io::Result<u64>>);
 
 fn print_in_order(
@@ -70,17 +71,17 @@ fn print_in_order(
 }
 
 fn print_when_done((path, handle): Counted) -> Result<(), Box<dyn Error>> {
-    interrupt::check()?; // a `join` of a task that has ended does not look at the flag
+    interrupt::check()?; // joining a finished task does not check the flag
     match handle.join() {
         Ok(Ok(lines)) => println!("{lines:>8} {}", path.display()),
-        Ok(Err(error)) => eprintln!("{}: {error}", path.display()), // and go on
+        Ok(Err(error)) => eprintln!("{}: {error}", path.display()), // and continue
         Err(JoinError::Interrupted) => return Err(Interrupted.into()),
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-/// Reads in pieces and looks at the interrupt flag between them.
+/// Reads in pieces and checks the interrupt flag between them.
 fn count_lines(path: &Path) -> io::Result<u64> {
     let (mut file, mut piece, mut lines) = (File::open(path)?, vec![0; 1 << 16], 0);
     loop {
@@ -92,7 +93,7 @@ fn count_lines(path: &Path) -> io::Result<u64> {
     }
 }
 
-/// All regular files below a folder, by name. An unreadable folder is reported and skipped.
+/// All regular files below a folder, sorted by name. Reports and skips unreadable folders.
 fn walk(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
     let mut pending = vec![folder];
     std::iter::from_fn(move || {
@@ -108,7 +109,7 @@ fn walk(folder: PathBuf) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The entries of a folder, the last by name first.
+/// The entries of a folder, in descending order of their names.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let read = fs::read_dir(folder).and_then(|entries| entries.map(|e| Ok(e?.path())).collect());
     let mut paths: Vec<PathBuf> = read.unwrap_or_else(|error| {

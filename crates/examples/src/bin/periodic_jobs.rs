@@ -1,9 +1,9 @@
 //! Periodic jobs with jitter and retry: a small cron for one process.
 //!
-//! - Jitter: instances that start together do not all call the same server at the same moment.
-//! - Retry: a failed run is repeated after 1 s, 2 s, 4 s; then it waits for its next turn.
-//! - A job that panics is a failed run. It does not end the job.
-//! - The tests use a `ManualClock`: they check minutes of behaviour and sleep for none.
+//! - Jitter: instances that start together do not all call the same server at the same time.
+//! - Retry: a failed run is repeated after 1 s, 2 s, 4 s; then the job waits for its next run.
+//! - A panic counts as a failed run. It does not end the job.
+//! - The tests use a `ManualClock`: they check minutes of behaviour without sleeping.
 //!
 //! `cargo run -p examples --bin periodic_jobs -- 5` runs for five seconds.
 
@@ -15,20 +15,20 @@ use std::time::{Duration, Instant};
 
 use millpond::{Next, Rejected, ScheduledHandle, ScheduledThreadPoolExecutor, interrupt};
 
-/// When a job runs, and what happens when a run fails.
+/// The schedule of a job, and its retries.
 #[derive(Clone, Copy)]
 struct Plan {
     /// From the end of a run to the beginning of the next.
     every: Duration,
-    /// Up to that much is added to every wait.
+    /// Up to this much is added to every wait, at random.
     jitter: Duration,
-    /// How often a failed run is repeated before the job waits for its next turn.
+    /// How often a failed run is repeated before the job waits for its next regular run.
     retries: u32,
-    /// Before the first repetition; doubled for each further one.
+    /// The wait before the first retry; doubled for each further one.
     first_retry: Duration,
 }
 
-/// Starts a job. The handle ends it: `handle.cancel(true)`. Dropping the handle leaves it running.
+/// Starts a job. `handle.cancel(true)` ends it; dropping the handle does not.
 fn start<E: Error>(
     pool: &ScheduledThreadPoolExecutor,
     name: &'static str,
@@ -37,7 +37,7 @@ fn start<E: Error>(
 ) -> Result<ScheduledHandle<()>, Rejected> {
     let mut failures = 0;
     pool.schedule_repeating(random_up_to(plan.jitter), move || {
-        // A panic would end the series. The panic hook has printed it.
+        // A panic would end the periodic task. The panic hook has already printed it.
         let outcome = catch_unwind(AssertUnwindSafe(&mut job));
         match outcome {
             Ok(Ok(())) => failures = 0,
@@ -66,7 +66,7 @@ impl Plan {
     }
 }
 
-/// Random enough for jitter, from the standard library alone.
+/// Sufficiently random for jitter, with only the standard library.
 fn random_up_to(limit: Duration) -> Duration {
     let random = RandomState::new().build_hasher().finish() as f64 / u64::MAX as f64;
     limit.mul_f64(random)
@@ -112,8 +112,8 @@ mod tests {
     const PLAN: Plan =
         Plan { every: Duration::from_secs(60), jitter: Duration::ZERO, retries: 2, first_retry: SECOND };
 
-    /// Runs a job with the given outcomes, the last of them repeated, and returns the seconds of
-    /// its runs.
+    /// Runs a job that returns the given outcomes and then repeats the last one. Returns the times
+    /// of its runs in seconds.
     fn runs(plan: Plan, outcomes: &'static [fn() -> io::Result<()>], count: usize) -> Vec<u64> {
         let time = ManualClock::new();
         let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock());
@@ -137,7 +137,7 @@ mod tests {
         times
     }
 
-    /// Waits until the run has ended, and returns the time until the next one.
+    /// Waits until the run has ended. Returns the time until the next one.
     fn wait_until_planned(job: &ScheduledHandle<()>) -> Duration {
         loop {
             match job.remaining_delay() {

@@ -1,7 +1,7 @@
-//! Three pools that feed each other, ended in order within one time limit.
+//! Three pools that feed each other and shut down in order within one time limit.
 //!
-//! `receive` submits to `store`, and `store` to `report`. At SIGTERM the stages end in that order:
-//! each may still submit to the next while it drains, so nothing that was accepted is lost.
+//! `receive` submits to `store`, and `store` to `report`. At SIGTERM the stages shut down in this
+//! order: each may still submit to the next one while it drains, so no accepted task is lost.
 //!
 //! ```sh
 //! cargo run -p examples --bin staged_shutdown      # Ctrl-C ends it
@@ -21,7 +21,7 @@ use millpond::{ConfigError, ShutdownOutcome, ThreadPoolExecutor, WorkQueue, poli
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// For all stages together. Shorter than what the supervisor allows between SIGTERM and SIGKILL.
+/// For all stages together. Shorter than the supervisor's time between SIGTERM and SIGKILL.
 const LIMIT: Duration = Duration::from_secs(25);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -42,7 +42,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         };
         match receive.execute(task) {
             Ok(()) => accepted += 1,
-            Err(rejected) => eprintln!("not received: {rejected}"), // the signal came while it waited
+            Err(rejected) => eprintln!("not received: {rejected}"), // interrupted by the signal
         }
     }
 
@@ -52,13 +52,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if all_drained { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Ends the pools in this order: those first whose tasks submit to the others. False if one had to
-/// be interrupted.
+/// Shuts the pools down in this order: a pool must come before those that it submits to. Returns
+/// false if a pool had to be interrupted.
 fn end_in_order(stages: &[(&str, ThreadPoolExecutor)], limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     let mut all_drained = true;
     for ((name, pool), stages_left) in stages.iter().zip((1..=stages.len() as u32).rev()) {
-        // A stage that needs less than its share leaves the rest to the others.
+        // The time that a stage does not use is left to the others.
         let share = deadline.saturating_duration_since(Instant::now()) / stages_left;
         let report = pool.shutdown_gracefully(share * 3 / 4, share / 4);
         println!("{name}: {}, {} tasks never ran", report.outcome, report.never_run.len());
@@ -67,7 +67,7 @@ fn end_in_order(stages: &[(&str, ThreadPoolExecutor)], limit: Duration) -> bool 
     all_drained
 }
 
-/// A stage that slows down the stage before it when it is full.
+/// A stage that blocks the previous one when it is full.
 fn stage(name: &str) -> Result<ThreadPoolExecutor, ConfigError> {
     ThreadPoolExecutor::builder()
         .core_pool_size(2)
@@ -97,7 +97,7 @@ mod tests {
     fn stage_that_ignores_its_end_does_not_take_the_time_of_the_others() {
         let (stuck, healthy) = (stage("stuck-").unwrap(), stage("healthy-").unwrap());
         let (release, gate) = std::sync::mpsc::channel::<()>();
-        stuck.execute(move || _ = gate.recv()).unwrap(); // knows nothing of interrupts
+        stuck.execute(move || _ = gate.recv()).unwrap(); // ignores interrupts
         let begin = Instant::now();
         let stages = [("stuck", stuck.clone()), ("healthy", healthy.clone())];
         assert!(!end_in_order(&stages, Duration::from_millis(200)));

@@ -1,8 +1,8 @@
 //! A tower layer that runs a blocking function on a bounded pool.
 //!
-//! [`OnPool`] turns a function that blocks into a tower service. It combines with other layers: a
-//! timeout above it cancels the task, because the future of a call cancels its task when it is
-//! dropped. A full pool refuses the call at once, which tower's own limits do not do: they wait.
+//! [`OnPool`] turns a blocking function into a tower service. It combines with other layers: a
+//! timeout above it cancels the task, because dropping the future of a call cancels its task. A
+//! full pool rejects a call at once, whereas tower's own limits wait.
 //!
 //! `cargo run -p examples --bin tower_layer`
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use millpond::{ThreadPoolExecutor, executors};
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
-/// Runs the function that it wraps on a pool.
+/// Runs the wrapped function on a pool.
 #[derive(Clone)]
 struct OnPool {
     pool: ThreadPoolExecutor,
@@ -28,7 +28,7 @@ impl<F> Layer<F> for OnPool {
     }
 }
 
-/// A function that blocks, as a service. Its errors are `Rejected` and `JoinError`.
+/// A blocking function as a service. Its errors are `Rejected` and `JoinError`.
 #[derive(Clone)]
 struct BlockingService<F> {
     pool: ThreadPoolExecutor,
@@ -45,8 +45,8 @@ where
     type Error = BoxError;
     type Future = Pin<Box<dyn Future<Output = Result<Response, BoxError>> + Send>>;
 
-    /// Always ready: the pool decides about each call. To wait for room instead, let the future of
-    /// `call` begin with `pool.submit_async(task).await?`.
+    /// Always ready: the pool decides about each call. To wait for room instead, begin the future
+    /// of `call` with `pool.submit_async(task).await?`.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -58,7 +58,7 @@ where
     }
 }
 
-/// Stands for a driver that blocks.
+/// Represents a blocking driver.
 fn look_up(id: u32) -> String {
     std::thread::sleep(Duration::from_millis(20));
     format!("row {id}")
@@ -92,7 +92,7 @@ mod tests {
 
     type Gate = std::sync::Arc<std::sync::Mutex<mpsc::Receiver<()>>>;
 
-    /// A service of one thread and no queue, whose function waits for the gate.
+    /// A service with one thread and no queue, whose function waits for the gate.
     fn gated() -> (ThreadPoolExecutor, mpsc::Sender<()>, BlockingService<impl Fn(u32) -> u32 + Clone>) {
         let (open, gate) = mpsc::channel();
         let gate: Gate = std::sync::Arc::new(std::sync::Mutex::new(gate));

@@ -1,8 +1,8 @@
-//! State that tasks use again: connections, buffers, parsers.
+//! Reusable state for tasks: connections, buffers, parsers.
 //!
-//! Two forms. [`Reuse`] is the one to prefer: a task takes a value out of a stack and puts it back.
-//! There are never more values than tasks that run at a time. A `thread_local!` is for values that
-//! must stay on their thread (`!Send`), and has a trap that the second half shows.
+//! There are two forms. Prefer [`Reuse`]: a task pops a value from a stack and pushes it back, so
+//! there are never more values than concurrent tasks. A `thread_local!` is for values that must
+//! stay on their thread (`!Send`), and has a pitfall, shown in the second half.
 //!
 //! `cargo run -p examples --bin worker_state`
 
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use millpond::executors;
 
-/// Values for tasks, each for one task at a time.
+/// Reusable values, each used by one task at a time.
 struct Reuse<S> {
     idle: Mutex<Vec<S>>,
     make: fn() -> S,
@@ -24,9 +24,9 @@ impl<S> Reuse<S> {
         Reuse { idle: Mutex::new(Vec::new()), make }
     }
 
-    /// The value that was used last, and so most likely still in the cache, or a new one.
+    /// Returns the most recently used value, which is probably still cached, or a new one.
     fn take(&self) -> Borrowed<'_, S> {
-        let idle = self.idle().pop(); // the lock is not held while a value is made
+        let idle = self.idle().pop(); // the lock is not held while a value is created
         Borrowed { value: Some(idle.unwrap_or_else(self.make)), owner: self }
     }
 
@@ -35,9 +35,9 @@ impl<S> Reuse<S> {
     }
 }
 
-/// A value that goes back when it is dropped, unless its task panics: then it may be half changed.
+/// A borrowed value, returned on drop. Not if its task panics: then it may be inconsistent.
 struct Borrowed<'a, S> {
-    /// `None` only while it is dropped.
+    /// `None` only during the drop.
     value: Option<S>,
     owner: &'a Reuse<S>,
 }
@@ -74,7 +74,7 @@ fn render(number: u32) -> usize {
 }
 
 thread_local! {
-    /// One value for each worker thread, made by its first task.
+    /// One value per worker thread, created by its first task.
     static PARSER: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(1024));
 }
 

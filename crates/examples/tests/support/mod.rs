@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use rustix::process::Signal;
 
-/// A running program, killed at the end of the test if it has not ended.
+/// A running program. Killed at the end of the test if it is still running.
 pub(crate) struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -35,7 +35,7 @@ impl Program {
             .expect("it has not ended");
     }
 
-    /// Waits for its end. Returns the rest of its output, and its errors.
+    /// Waits for its end. Returns its exit status, the rest of its output, and its errors.
     pub(crate) fn end(mut self) -> (ExitStatus, String, String) {
         let (mut output, mut errors) = (String::new(), String::new());
         self.stdout.read_to_string(&mut output).expect("the output is text");

@@ -1,4 +1,4 @@
-//! One room per command: its arguments, and a function `run` that does it.
+//! One module per command: its arguments, and a function `run`.
 
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;

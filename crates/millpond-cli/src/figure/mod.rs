@@ -1,6 +1,6 @@
-//! Parts of pictures that several commands draw: columns, a time axis, panels above it, and tails.
+//! Parts of pictures that several commands share: columns, a time axis, panels above it, and tails.
 //!
-//! Each picture comes in two widths, because text that is scaled down is not legible.
+//! Each picture has two widths, because scaled-down text is not legible.
 
 mod panel;
 mod tail;
@@ -23,21 +23,21 @@ pub(crate) struct Layout {
     pub(crate) right: f64,
 }
 
-/// For a page on a desk.
+/// For desktop screens.
 pub(crate) const WIDE: Layout = Layout { width: 900.0, left: 84.0, right: 92.0 };
-/// For a phone.
+/// For phones.
 pub(crate) const NARROW: Layout = Layout { width: 344.0, left: 66.0, right: 88.0 };
 
-/// Pools beside each other in a wide picture.
+/// Maximum number of columns in a wide picture.
 const MOST_COLUMNS: usize = 3;
-/// The least width of a column with its margins, and these margins.
+/// Minimum width of a column with its margins, and the width of these margins.
 const LEAST_COLUMN: f64 = 260.0;
 const COLUMN_LEFT: f64 = 48.0;
 const COLUMN_RIGHT: f64 = 22.0;
 
-/// Draws `pools` in columns, as many as fit beside each other, all on a time axis that ends at
-/// `end`. `draw` gets the axis and the top of its column, and returns where the column ends.
-/// Returns where all of them end.
+/// Draws `pools` in as many columns as fit, all with a time axis that ends at `end`. `draw` gets
+/// the axis and the top of its column and returns its lower end. Returns the lower end of all
+/// columns.
 pub(crate) fn side_by_side<T>(
     pools: &[T],
     layout: Layout,
@@ -58,7 +58,7 @@ pub(crate) fn side_by_side<T>(
     y
 }
 
-/// Turns moments into x coordinates.
+/// Maps times to x coordinates.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TimeAxis {
     pub(crate) left: f64,
@@ -79,7 +79,7 @@ impl TimeAxis {
         self.left + (at.as_secs_f64() / self.end).min(1.0) * self.width
     }
 
-    /// The pixel column of a moment, from 0 on.
+    /// The pixel column of a time, from 0.
     pub(crate) fn column(&self, at: Duration) -> usize {
         ((self.x(at) - self.left) as usize).min(self.columns() - 1)
     }
@@ -88,7 +88,8 @@ impl TimeAxis {
         (self.width as usize).max(1)
     }
 
-    /// Marks and their labels below `y`, vertical grid lines up to `top`. Returns the height used.
+    /// Draws marks and labels below `y`, and vertical grid lines up to `top`. Returns the height
+    /// used.
     pub(crate) fn draw(&self, canvas: &mut Canvas, top: f64, y: f64) -> f64 {
         let step = nice_step(self.end, (self.width / 90.0) as usize);
         let mut label_end = f64::MIN;

@@ -7,25 +7,25 @@ use crate::canvas::{Anchor, Canvas, Px, TEXT};
 use crate::units;
 
 const HEIGHT: f64 = 56.0;
-/// More steps than this per pixel column are drawn as a band and a mean.
+/// With more steps than this per pixel column, draws a band and a mean.
 const STEPS_PER_COLUMN: usize = 2;
 
-/// A value that changes in steps.
+/// A step function of time.
 #[derive(Debug)]
 pub(crate) struct Panel {
     name: &'static str,
     /// The class of the filled area; `None` draws a line only.
     area: Option<&'static str>,
     steps: Vec<(Duration, usize)>,
-    /// Values that are already summarised, by time. Used instead of `steps` if there are any.
+    /// Summarised values by time. If there are any, they replace `steps`.
     columns: Vec<(Duration, Column)>,
     bounds: Vec<(&'static str, usize)>,
-    /// The value at the top of the scale, if it is common to several panels.
+    /// The top of the scale, if several panels share it.
     scale: Option<usize>,
 }
 
 impl Panel {
-    /// With its heading, in pixels.
+    /// Height including the heading, in pixels.
     pub(crate) const FULL_HEIGHT: f64 = TEXT + 6.0 + HEIGHT;
 
     pub(crate) fn line(name: &'static str, steps: Vec<(Duration, usize)>) -> Panel {
@@ -36,7 +36,7 @@ impl Panel {
         Panel { area: Some(class), ..Panel::line(name, steps) }
     }
 
-    /// A value that is summarised already: a mean and a band from least to most.
+    /// A panel of summarised values: a mean, and a band from minimum to maximum.
     pub(crate) fn band(name: &'static str, class: &'static str, columns: Vec<(Duration, Column)>) -> Panel {
         Panel { columns, ..Panel::area(name, class, Vec::new()) }
     }
@@ -56,7 +56,7 @@ impl Panel {
         self.steps.iter().map(|(_, value)| *value).chain(columns).max().unwrap_or(0)
     }
 
-    /// Draws the panel below `top`. Returns where it ends.
+    /// Draws the panel below `top`. Returns its lower end.
     pub(crate) fn draw(&self, canvas: &mut Canvas, axis: TimeAxis, top: f64) -> f64 {
         let most = self.bounds.iter().map(|(_, value)| *value).chain([self.peak()]).max().unwrap_or(1);
         let most = self.scale.unwrap_or(most).max(1);
@@ -93,7 +93,7 @@ impl Panel {
         canvas.path(&format!("{class} p-path"), " style=\"stroke-width:1.6\"", &path);
     }
 
-    /// Least, mean and most of each pixel column.
+    /// Draws minimum, mean and maximum of each pixel column.
     fn draw_band(&self, canvas: &mut Canvas, axis: TimeAxis, y: impl Fn(f64) -> f64) {
         let columns: Vec<(f64, Column)> = if self.columns.is_empty() {
             let columns = summarise(&self.steps, axis).into_iter().enumerate();
@@ -132,12 +132,12 @@ impl Panel {
     }
 }
 
-/// What a value was within an interval of time.
+/// A summary of a value over an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Column {
     pub(crate) least: usize,
     pub(crate) most: usize,
-    /// Over time.
+    /// The mean over time.
     pub(crate) mean: f64,
 }
 

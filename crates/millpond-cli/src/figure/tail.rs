@@ -1,4 +1,4 @@
-//! The tail of a distribution: the share of all tasks that take longer than a time.
+//! The tail of a distribution: the share of all tasks that take longer than a given time.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use crate::units;
 
 const HEIGHT: f64 = 72.0;
 
-/// A tail with both axes logarithmic. A refused task never ends, so the curve ends at the share of
-/// the refused.
+/// A tail with two logarithmic axes. A refused task never ends, so the curve ends at the share of
+/// refused tasks.
 #[derive(Debug)]
 pub(crate) struct Tail {
     pub(crate) title: &'static str,
-    /// Seconds, by rising time, and the share of all tasks that take longer.
+    /// Times in seconds, ascending, each with the share of all tasks that take longer.
     pub(crate) curve: Vec<(f64, f64)>,
-    /// The share of the refused.
+    /// The share of refused tasks.
     pub(crate) lost: f64,
     /// A time to mark, in seconds, with its label.
     pub(crate) limit: Option<(f64, String)>,
     /// The first and the last time of the axis, in seconds, both powers of ten.
     pub(crate) times: (f64, f64),
-    /// The least share of the axis.
+    /// The lower end of the axis of shares.
     pub(crate) least_share: f64,
 }
 
 impl Tail {
-    /// Draws the tail below `top`. Returns where it ends.
+    /// Draws the tail below `top`. Returns its lower end.
     pub(crate) fn draw(&self, canvas: &mut Canvas, axis: TimeAxis, top: f64) -> f64 {
         let (upper, lower) = (top + TEXT + 8.0, top + TEXT + 8.0 + HEIGHT);
         let x = |time: f64| axis.left + part(time, self.times) * axis.width;
@@ -80,7 +80,7 @@ impl Tail {
     }
 }
 
-/// Where a value lies between two others on a logarithmic axis, from 0 to 1.
+/// The position of a value between two others on a logarithmic axis, from 0 to 1.
 fn part(value: f64, (from, to): (f64, f64)) -> f64 {
     ((value.max(from) / from).log10() / (to / from).log10()).clamp(0.0, 1.0)
 }

@@ -2,8 +2,8 @@
 
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Lines from top to bottom, `rows` of them: one column for each value, full height for `most`.
-/// What is not zero is never invisible.
+/// `rows` lines from top to bottom: one column per value, full height for `most`. A value above
+/// zero is always visible.
 pub(crate) fn area(values: &[usize], most: usize, rows: usize) -> Vec<String> {
     let full = rows * 8;
     let heights: Vec<usize> = values

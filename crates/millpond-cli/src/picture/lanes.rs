@@ -1,4 +1,4 @@
-//! A lane for each thread, drawn over time: what it ran, when it was idle, when it left.
+//! A lane per thread, drawn over time: its runs, its idle times, its end.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::term::{Colour, Screen};
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) name: String,
-    /// From its start to its end, if it has one within the picture.
+    /// From its start to its end, if it ended within the picture.
     pub(crate) alive: Vec<(Duration, Option<Duration>)>,
     /// Later ones are drawn over earlier ones.
     pub(crate) spans: Vec<Span>,
 }
 
-/// Something that takes time.
+/// An interval in a lane.
 #[derive(Debug)]
 pub(crate) struct Span {
     pub(crate) from: Duration,
     pub(crate) to: Duration,
     pub(crate) label: String,
     pub(crate) look: Look,
-    /// Stands in its last column, to tell how it ended.
+    /// A mark in its last column that shows how it ended.
     pub(crate) tail: Option<char>,
 }
 
@@ -48,7 +48,7 @@ impl Lane {
             span.draw(scale, &mut cells);
         }
         for to in self.alive.iter().filter_map(|(_, to)| *to) {
-            // Beside what it did last, not over it.
+            // Next to the last span, not over it.
             let column = scale.column(to);
             let free = |column: &usize| matches!(cells.get(*column), Some((' ' | '·', _)));
             if let Some(column) = [column, column + 1].into_iter().find(free) {
@@ -66,7 +66,7 @@ impl Span {
             Look::Run(colour) => ('━', colour),
             Look::Waits => ('░', Colour::Magenta),
         };
-        // A name or none: half a name is only puzzling.
+        // Omit a label that does not fit completely.
         let fits = self.label.chars().count() <= columns.len();
         let label: Vec<char> = match self.look {
             Look::Run(_) if !fits || self.label.is_empty() => vec!['┣'],
@@ -82,7 +82,7 @@ impl Span {
     }
 }
 
-/// Joins cells; neighbours of one colour share their codes.
+/// Joins cells. Adjacent cells of one colour share their codes.
 fn paint(cells: &[Cell], screen: &Screen) -> String {
     let mut line = String::new();
     for piece in cells.chunk_by(|one, next| one.1 == next.1) {

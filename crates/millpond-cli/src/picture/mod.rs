@@ -1,5 +1,4 @@
-//! Pictures made of text: tables, curves, lanes over time, wrapped prose. All fit into the width
-//! that they are given.
+//! Text graphics: tables, curves, lanes over time, wrapped prose. All fit into a given width.
 
 mod area;
 mod lanes;
@@ -13,7 +12,7 @@ pub(crate) use lanes::{Lane, Look, Span};
 pub(crate) use scale::Scale;
 pub(crate) use table::{Align, Table};
 
-/// `text` in lines of at most `width` columns, broken at spaces. Each begins with `indent`.
+/// `text` in lines of at most `width` columns, broken at spaces and prefixed with `indent`.
 pub(crate) fn wrapped(text: &str, width: usize, indent: &str) -> String {
     let mut out = String::new();
     let mut line = String::new();
@@ -35,7 +34,7 @@ fn push_line(out: &mut String, line: impl Display) {
     writeln!(out, "{line}").expect("a String takes everything");
 }
 
-/// How many columns `text` takes. Colour codes take none.
+/// The width of `text` in columns. Colour codes have no width.
 pub(crate) fn columns(text: &str) -> usize {
     console::measure_text_width(text)
 }

@@ -1,10 +1,10 @@
-//! A time axis: which column a moment falls into, and the marks below.
+//! A time axis: maps times to columns, and draws the marks below.
 
 use std::time::Duration;
 
 use crate::units;
 
-/// Turns times from zero to an end into columns.
+/// Maps times from zero to an end to columns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     end: f64,
@@ -20,20 +20,20 @@ impl Scale {
         self.width
     }
 
-    /// The column of `at`; what is beyond the end is in the last.
+    /// The column of `at`; times after the end are in the last one.
     pub(crate) fn column(&self, at: Duration) -> usize {
         let part = at.as_secs_f64() / self.end;
         ((part * self.width as f64) as usize).min(self.width - 1)
     }
 
-    /// The columns from one moment to another, one at least.
+    /// The columns from one time to another, at least one.
     pub(crate) fn columns(&self, from: Duration, to: Duration) -> std::ops::Range<usize> {
         let begin = self.column(from);
         let part = to.as_secs_f64() / self.end * self.width as f64;
         begin..(part.round() as usize).clamp(begin + 1, self.width.max(begin + 1))
     }
 
-    /// The largest value in each column of something that changes in steps, by rising time.
+    /// The maximum of a step function in each column. `steps` are sorted by time.
     pub(crate) fn largest(&self, steps: &[(Duration, usize)]) -> Vec<usize> {
         let mut columns = vec![0; self.width];
         for (at, (begin, value)) in steps.iter().enumerate() {
@@ -49,8 +49,7 @@ impl Scale {
         columns
     }
 
-    /// The axis: a line with marks, and a line with what they mean. Each begins with `indent`
-    /// columns of nothing.
+    /// The axis: a line with marks, and a line with labels. Both are indented by `indent` columns.
     pub(crate) fn axis(&self, indent: usize) -> String {
         let step = nice_step(self.end, self.width / 12);
         let mut line: Vec<char> = vec!['─'; self.width];
@@ -61,7 +60,7 @@ impl Scale {
             line[column] = '┴';
             let label = if mark == 0.0 { "0".to_owned() } else { short(mark, step) };
             let taken = labels.chars().count();
-            // The last one would stand out beyond the line.
+            // Keep the last label within the line.
             let begin = column.min(self.width.saturating_sub(label.chars().count()));
             if begin >= taken + 2 * usize::from(taken > 0) {
                 labels.push_str(&" ".repeat(begin - taken));
@@ -74,7 +73,7 @@ impl Scale {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, so that about `marks` of them fit.
+/// The step between marks: 1, 2 or 5 times a power of ten, so that about `marks` of them fit.
 fn nice_step(end: f64, marks: usize) -> f64 {
     let rough = end / marks.max(2) as f64;
     let power = 10f64.powf(rough.log10().floor());
@@ -83,7 +82,7 @@ fn nice_step(end: f64, marks: usize) -> f64 {
     factor * power
 }
 
-/// A moment on the axis, with as many digits as the step needs.
+/// The label of a time, with as many digits as the step needs.
 fn short(seconds: f64, step: f64) -> String {
     let (value, step, unit) = match step {
         s if s >= 60.0 => return units::show(Duration::from_secs_f64(seconds)),

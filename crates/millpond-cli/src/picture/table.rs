@@ -1,15 +1,15 @@
-//! A table in columns that are as wide as what is in them.
+//! A table whose columns are as wide as their content.
 
 use super::columns;
 
-/// To which side a column's text stands.
+/// The alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     Left,
     Right,
 }
 
-/// No column is made narrower than this.
+/// Minimum width of a column that is cut.
 const MOST_CUT: usize = 8;
 
 /// A table: headers, a rule below them, rows.
@@ -45,8 +45,8 @@ impl Table {
         self.draw_within(indent, usize::MAX)
     }
 
-    /// As `draw`, in at most `width` columns: cuts the widest column of text. If that is not
-    /// enough, each row becomes a block of lines, one per column.
+    /// Like `draw`, but at most `width` columns wide: cuts the widest column of text. If that is
+    /// not enough, each row becomes a block with one line per column.
     pub(crate) fn draw_within(&self, indent: &str, width: usize) -> String {
         let mut widths: Vec<usize> = (0..self.headers.len()).map(|at| self.width(at)).collect();
         let whole = columns(indent) + widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);

@@ -10,14 +10,14 @@ use std::path::Path;
 use serde_json::Value;
 use support::{assert_fits_80_columns, assert_well_formed, directory, millpond, printed};
 
-/// A plan as text, after the checks that hold for every plan.
+/// Returns a plan as text, after the checks that apply to every plan.
 fn plan(arguments: &[&str]) -> String {
     let text = printed(&[&["plan"], arguments].concat());
     assert_fits_80_columns(&text);
     text
 }
 
-/// A plan as JSON: the first load.
+/// Returns the first load of a plan as JSON.
 fn figures(arguments: &[&str]) -> Value {
     let ran = millpond(&[&["plan", "--json"], arguments].concat());
     assert!(ran.status < 2, "{arguments:?}: {}", ran.stderr);
@@ -29,7 +29,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// The cells of the row that begins with `name`; of the `nth` such row.
+/// The cells of the `nth` row that begins with `name`.
 fn row(text: &str, name: &str, nth: usize) -> Vec<String> {
     let line = text.lines().filter(|line| line.trim_start().starts_with(name)).nth(nth);
     let line = line.unwrap_or_else(|| panic!("no row {name} in\n{text}"));
@@ -41,21 +41,20 @@ const STEADY: [&str; 4] = ["--arrivals", "constant 100/s", "--takes", "20ms"];
 
 #[test]
 fn a_plan_agrees_with_mental_arithmetic() {
-    // Two threads are busy all the time: one task ends every 10 ms, and none waits.
+    // Two threads are always busy: a task ends every 10 ms, and none waits.
     let text = plan(&[&STEADY[..], &["--count", "1000", "--pool", "fixed 2", "--pool", "fixed 4"]].concat());
     assert_eq!(row(&text, "throughput", 0), ["99.9/s", "99.9/s"]);
     assert_eq!(row(&text, "refused", 0), ["0%", "0%"]);
     assert_eq!(row(&text, "had to wait", 0), ["0%", "0%"]);
     assert_eq!(row(&text, "total mean", 0), ["20.0 ms", "20.0 ms"]);
     assert_eq!(row(&text, "threads mean", 0), ["2.00", "3.99"]);
-    // 20 s of work; 10.01 s on each thread, less 10 ms for each that starts later: 20.00 s of
-    // 20.01, and of 39.98.
+    // 20.00 s of work. The threads live for 20.01 s (two) and 39.98 s (four) in total.
     assert_eq!(row(&text, "utilisation", 0), ["100%", "50.0%"]);
     assert_eq!(row(&text, "drained after", 0), ["20.0 ms", "20.0 ms"]);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let law = "Little's law: 100/s × 20 ms keep 2.00 threads busy; fewer than 2 cannot carry it.";
     assert!(words.contains(law), "{text}");
-    // One thread can do half: it begins 500 of them while they come, and 10 more wait in the queue.
+    // One thread can do half: it starts 500 tasks during the arrivals and 10 more from the queue.
     let text = plan(&[&STEADY[..], &["--count", "1000", "--pool", "core=1,queue=10"]].concat());
     assert_eq!(row(&text, "refused", 0), ["49.0%"]);
     assert_eq!(row(&text, "peak", 1), ["10"]);
@@ -227,7 +226,7 @@ fn charts_and_report_are_written_whole() {
     let pool = ["--pool", "a & <b>: fixed 90"];
     let text =
         printed(&[&["plan"], &SEARCH[..], &pool, &["--svg", &svg_path, "--html", &html_path]].concat());
-    // The last line is as long as the names of the files are.
+    // The length of the last line depends on the names of the files.
     let (report, written) = text.split_once("\nWritten: ").expect("the files are told");
     assert_fits_80_columns(report);
     assert_eq!(written, format!("{svg_path}, {html_path}\n"));
@@ -324,7 +323,7 @@ fn an_impossible_report_path_is_refused_before_the_simulation() {
     }
 }
 
-/// A search says what it tries and how many of the runs are done, and removes that line at the end.
+/// Shows the attempts of the search and the finished runs, and removes the line at the end.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_search_on_a_terminal_shows_its_progress() {
@@ -336,7 +335,7 @@ fn a_search_on_a_terminal_shows_its_progress() {
     };
     let seen = support::terminal::seen(terminal);
     assert!(child.wait().unwrap().success(), "{seen}");
-    // The answer follows the last time that the line is cleared.
+    // The answer follows the last clearing of the line.
     let (progress, answer) = seen.rsplit_once("\u{1b}[2K").expect("a line that is cleared");
     let shown: Vec<String> =
         progress.split(['\r', '\n']).map(|line| console::strip_ansi_codes(line).trim().to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Plans with a target: the answer, how sure it is, and what is refused.
+//! Plans with a target: the answer, its confidence, and refused command lines.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn first_line_is_the_answer_with_the_line_to_paste() {
     assert!(words.contains("% more load. With"), "{text}");
     assert!(words.contains("At 10 times the load: "), "{text}");
 
-    // The pool holds on seeds that the plan did not see; with one thread fewer no queue does.
+    // The pool holds with fresh seeds. With one thread fewer, no queue suffices.
     let threads: usize = threads.parse().expect("a number");
     let queue: usize = queue.parse().expect("a number");
     let held = |threads: usize, queue: usize| {
@@ -35,7 +35,7 @@ fn first_line_is_the_answer_with_the_line_to_paste() {
     assert!(held(threads - 1, queue) < 16 && held(threads - 1, 10 * queue) < 16);
 }
 
-/// The load bound: 398 and 3825 threads were recommended where 400 and 4000 are busy.
+/// A regression test: 398 and 3825 threads were recommended where 400 and 4000 are busy.
 #[test]
 fn large_loads_get_more_threads_than_are_busy() {
     let arguments = ["--arrivals", "poisson 200/s", "--takes", "exponential 20ms", "--target-p99", "100ms"];
@@ -47,8 +47,8 @@ fn large_loads_get_more_threads_than_are_busy() {
     assert!(arrived > 3.0 * 118_000.0, "{arrived}");
 }
 
-/// 41 threads and a queue of 118 were recommended by one seed; 12 of 20 hold, and the formula says
-/// no.
+/// A regression test: one seed recommended 41 threads and a queue of 118. Only 12 of 20 runs hold,
+/// and the formula says no.
 #[test]
 fn a_pool_at_the_limit_is_not_called_good() {
     let arguments = ["plan", "--arrivals", "poisson 2000/s", "--takes", "exponential 20ms", "--load", "1"];
@@ -100,12 +100,12 @@ fn recorded_durations_are_paired_with_their_arrivals() {
         (format!("{} column start", csv.display()), format!("{} column ms in ms", csv.display()));
     let plan = figures(&["--arrivals", &start, "--takes", &ms, "--pool", "fixed 1"]);
     let figures = &plan["pools"][0]["figures"];
-    // The task at 1 s starts when the first ends, at 1 s.
+    // The task at 1 s starts when the first one ends, at 1 s.
     assert_eq!(
         (&figures["arrived"], number(&figures["end"]), number(&figures["total"]["most"])),
         (&3.into(), 2.01, 1.0)
     );
-    // With other arrivals they are drawn at random.
+    // With other arrivals, durations are drawn at random.
     let drawn =
         crate::figures(&["--arrivals", "poisson 1/s", "--takes", &ms, "--pool", "cached", "--count", "20k"]);
     let mean = number(&drawn["pools"][0]["figures"]["total"]["mean"]);
@@ -197,7 +197,7 @@ fn a_pool_that_misses_the_target_is_told_so_with_status_1() {
     assert_eq!(row(&ran.stdout, "target", 0), ["MISSED 20/20", "met 20/20", "met 20/20"]);
 }
 
-/// The example once had a target that no pool can meet.
+/// A regression test: the target of the example could not be met by any pool.
 #[test]
 #[cfg(unix)]
 fn the_example_in_the_readme_has_an_answer() {

@@ -1,4 +1,4 @@
-//! Where arguments come from, and what a command becomes with them.
+//! Sources of arguments, and the commands built from them.
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The input is endless. Pipe, buffer and queue hold all that was read when the job failed.
+/// The input is endless. At the job's failure, pipe, buffer and queue hold all that was read.
 #[test]
 fn endless_input_is_read_no_further_than_the_queue_has_room() {
     let directory = directory("run-endless");
@@ -22,7 +22,7 @@ fn endless_input_is_read_no_further_than_the_queue_has_room() {
                     seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 }
             });
-            // 64 kB fit into the pipe alone: more than that, and the command has read some.
+            // 64 kB fit into the pipe alone. Above that, the command has begun to read.
             eventually("it reads", || count.load(std::sync::atomic::Ordering::Relaxed) > 70);
             File::create(go).unwrap();
             writing.join().expect("no panic");
@@ -33,11 +33,11 @@ fn endless_input_is_read_no_further_than_the_queue_has_room() {
     assert_eq!(ran.status, 101, "{}", ran.stderr);
     let written = counter.join().expect("no panic");
     // The pipe (64), the read buffer (64), the queue (10), the running job and the one being
-    // submitted; twice that as a margin.
+    // submitted, doubled as a margin.
     assert!(written < 300, "{written} kB were taken");
 }
 
-/// A hundred megabytes of arguments go through a queue of ten. Each job prints the peak memory of
+/// A hundred megabytes of arguments pass through a queue of ten. Each job prints the peak memory of
 /// its parent.
 #[test]
 #[cfg(target_os = "linux")]

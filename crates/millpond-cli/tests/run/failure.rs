@@ -1,4 +1,4 @@
-//! Failed jobs, timeouts, further attempts, `--halt`, and mistakes on the command line.
+//! Failed jobs, timeouts, retries, `--halt`, and mistakes on the command line.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_command_that_is_not_there_is_tried_once() {
     assert_eq!(lines(&ran.stderr).len(), 1);
 }
 
-/// Runs an executable script with this text for three arguments.
+/// Runs an executable script with this text, with three arguments.
 fn run_script(directory: &Path, text: &str) -> Ran {
     fs::write(directory.join("script"), text).unwrap();
     fs::set_permissions(directory.join("script"), PermissionsExt::from_mode(0o755)).unwrap();
@@ -46,7 +46,8 @@ fn a_script_that_the_system_cannot_run_is_tried_once_and_told_what_it_needs() {
     assert!(ran.stderr.ends_with("; a script needs a first line such as #!/bin/sh\n"), "{}", ran.stderr);
     assert_eq!(lines(&ran.stderr).len(), 1);
     let ran = run_script(&directory, "#!/no/such/shell\necho hello\n");
-    let expected = "millpond: cannot run './script': what its first line names after #! was not found\n";
+    let expected =
+        "millpond: cannot run './script': the interpreter named in its first line (#!) was not found\n";
     assert_eq!((ran.status, ran.stderr.as_str()), (126, expected));
 }
 
@@ -101,7 +102,7 @@ fn a_job_that_does_not_terminate_is_killed_after_the_grace() {
     assert_eq!((ran.status, ran.stdout.as_str()), (1, "no\n"));
 }
 
-/// The shell waits for its child, which would outlive it.
+/// The shell waits for its child, which would outlive the shell.
 #[test]
 fn the_children_of_a_job_end_with_it() {
     let directory = directory("run-family");
@@ -111,7 +112,7 @@ fn the_children_of_a_job_end_with_it() {
     eventually("the grandchild is gone", || is_gone(Pid::from_raw(pid).unwrap()));
 }
 
-/// The shell exits on SIGTERM and its child does not.
+/// The shell exits on SIGTERM, but its child does not.
 #[test]
 fn the_stubborn_children_of_a_job_are_killed_after_the_grace() {
     let directory = directory("run-stubborn-family");
@@ -125,7 +126,7 @@ fn the_stubborn_children_of_a_job_are_killed_after_the_grace() {
     while !is_gone(pid) && begin.elapsed() < Duration::from_secs(10) {
         thread::sleep(Duration::from_millis(5));
     }
-    // Nothing is left behind, even if this fails.
+    // Clean up even if the assertion fails.
     let left = !is_gone(pid) && kill_process(pid, Signal::KILL).is_ok();
     assert!(!left, "the grandchild still runs");
     assert!(took >= Duration::from_millis(2300), "it had its grace: {took:?}");
@@ -146,7 +147,7 @@ fn children_that_terminate_end_the_wait() {
     assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", begin.elapsed());
 }
 
-/// Gone, or a zombie that its new parent has not reaped.
+/// Whether the process is gone, or a zombie that its new parent has not reaped.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     test_kill_process(pid).is_err() || stat.contains(") Z ")
@@ -228,7 +229,7 @@ fn mistakes_are_told_in_one_line_and_no_job_is_run() {
     for (arguments, complaint) in [
         (&["--halt", "later", "echo"][..], "'later' is not a rule such as never, soon,3, now,1 or soon,20%"),
         (&["--timeout", "5", "echo"], "'5' has no unit"),
-        (&["--timeout", "0", "echo"], "a command needs more time than none"),
+        (&["--timeout", "0", "echo"], "the timeout must be above zero"),
         (&["--core", "4", "--max", "2", "echo"], "--core 4 is more than --max 2"),
         (&["-j0", "echo"], "no job can run with 0 at a time"),
         (&["-j2", "--max", "3", "echo"], "cannot be used with"),

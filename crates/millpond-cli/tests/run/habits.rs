@@ -1,8 +1,8 @@
-//! Habits of GNU parallel and xargs: supported with their meaning, or refused with a replacement.
+//! Options and syntax of GNU parallel and xargs: supported with their meaning, or refused with a replacement.
 
 use super::*;
 
-/// Checks that the call is refused before any job, in one line that contains the hint.
+/// Asserts that the call is refused before any job, in one line that contains the hint.
 fn assert_refused(arguments: &[&str], hint: &str) {
     let ran = run(arguments, "a\n");
     assert_eq!((ran.status, ran.stdout.as_str()), (2, ""), "{arguments:?}: {}", ran.stderr);
@@ -156,7 +156,7 @@ fn an_exported_function_comes_with_the_way_to_run_it() {
     assert!(ran.stderr.contains("bash -c 'greet \"$1\"' bash {}"), "{}", ran.stderr);
 }
 
-/// The parser would advise `-- --option`, which names a program.
+/// The parser would suggest `-- --option`, which would name a program.
 #[test]
 fn an_unknown_option_gets_no_wrong_advice() {
     let ran = run(&["--foo", "echo"], "a\n");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The numbers of the jobs in a log, and their outcomes.
+/// The numbers and outcomes of the jobs in a log.
 pub(super) fn logged(path: &Path) -> Vec<(u64, String)> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).skip(1);
@@ -14,13 +14,13 @@ pub(super) fn logged(path: &Path) -> Vec<(u64, String)> {
         .collect()
 }
 
-/// Kills a run, tears a line of its log, resumes it: all output is there, and no logged job ran
-/// twice.
+/// Kills a run, truncates a line of its log, and resumes it: all output is there, and no logged job
+/// ran twice.
 fn survives_a_kill(options: &[&str], name: &str) {
     let directory = directory(name);
     let log = directory.join("log");
     let input: String = (1..=40).map(|n| format!("{n}\n")).collect();
-    // The tenth job waits, so that the kill finds the run in its middle.
+    // The tenth job waits, so that the kill hits the middle of the run.
     let command = format!("echo {{}} >> started; if [ {{}} = 10 ]; then {}; fi; echo {{}}", until("go"));
     let arguments = [options, &["-j2", "--joblog", "log", &command]].concat();
     let mut child = spawn(in_directory(&directory).args(&arguments));
@@ -124,7 +124,7 @@ fn a_log_of_another_command_is_pointed_out() {
     assert_eq!(ran.stderr, "millpond: the job log has other commands than this run; nothing was skipped\n");
 }
 
-/// Opening it for reading would wait for a writer that never comes.
+/// Opening it for reading would wait for ever for a writer.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_fifo_is_refused_at_once_as_a_log_to_resume_from() {

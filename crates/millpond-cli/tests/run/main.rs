@@ -1,9 +1,9 @@
-//! Real processes through `millpond run`: what they print, in which order, how the run ends.
+//! Runs real processes through `millpond run`: their output, its order, and the end of the run.
 //!
-//! Jobs wait for each other by files, never by time. Where a bug would make a job wait for ever,
-//! the test has a limit, so that it fails.
+//! Jobs wait for each other by files, never by time. If a bug could make a job wait for ever, the
+//! test has a timeout.
 //!
-//! On other systems than Unix the command does not run, and there is nothing to test.
+//! The command exists on Unix only; elsewhere there is nothing to test.
 
 #![cfg(unix)]
 
@@ -105,7 +105,7 @@ fn ended(child: Child) -> Ran {
     ran(child.wait_with_output().expect("it ends"))
 }
 
-/// The end of a child that could hang. Kills it after the limit.
+/// Waits for the end of a child that could hang. Kills it after `limit`.
 fn ended_within(mut child: Child, limit: Duration) -> Ran {
     let begin = Instant::now();
     while child.try_wait().expect("a child").is_none() {

@@ -36,7 +36,7 @@ fn outputs_come_in_the_order_of_the_arguments_if_asked() {
     assert_eq!(run_in(&directory, &["-j2", "--keep-order", &first_waits], &input).stdout, input);
 }
 
-/// Eighty megabytes wait for the first job, which reads how much memory they take.
+/// Eighty megabytes wait for the first job, which reads the memory usage.
 #[test]
 #[cfg(target_os = "linux")]
 fn outputs_that_wait_for_their_turn_take_little_memory() {
@@ -92,7 +92,7 @@ fn a_reader_that_has_seen_enough_ends_the_run() {
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
 }
 
-/// Each job gets `SIGPIPE`, and the next one would too.
+/// Each job gets `SIGPIPE`, and so would the next one.
 #[test]
 fn a_reader_that_has_seen_enough_of_ungrouped_jobs_ends_the_run_too() {
     let ran = read_one_line(&["-j2", "--ungroup", "--attempts", "3", "echo"]);
@@ -105,7 +105,7 @@ fn a_reader_that_has_seen_enough_of_line_buffered_jobs_ends_the_run() {
     assert_eq!((ran.status, ran.stderr.as_str()), (0, ""));
 }
 
-/// A job that writes for ever must end when nobody reads.
+/// A job with endless output must end when stdout is closed.
 #[test]
 fn a_line_buffered_job_ends_with_its_reader() {
     let mut child = spawn(command().args(["run", "--line-buffer", "yes", ":::", "a"]));
@@ -115,7 +115,7 @@ fn a_line_buffered_job_ends_with_its_reader() {
     assert_eq!(ended_within(child, Duration::from_secs(60)).status, 0);
 }
 
-/// The first lines of both jobs arrive while the jobs still run.
+/// The first lines of both jobs arrive while the jobs are still running.
 #[test]
 fn line_buffered_jobs_print_whole_lines_at_once() {
     let directory = directory("run-lines");

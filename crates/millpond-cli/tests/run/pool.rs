@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Core 1, queue 2: jobs 2 and 3 wait, jobs 4 and 5 find the queue full and get threads.
+/// Core 1, queue 2: jobs 2 and 3 wait, jobs 4 and 5 find the queue full and get extra threads.
 #[test]
 fn more_threads_than_core_come_when_the_queue_is_full() {
     let directory = directory("run-growth");
@@ -63,7 +63,7 @@ fn a_limit_that_allows_no_job_at_all_is_told_as_such() {
     assert_eq!((ran.status, ran.stderr.as_str()), (2, expected));
 }
 
-/// Four jobs have three delays between their starts.
+/// Between the starts of four jobs there are three delays.
 #[test]
 fn starts_keep_the_delay_between_them() {
     let begin = Instant::now();
@@ -83,7 +83,7 @@ fn with_a_delay_jobs_of_a_fixed_pool_start_in_order() {
     assert_eq!(started, expected);
 }
 
-/// An extra thread runs the newest job, and must not wait for the start of older ones in the queue.
+/// An extra thread runs the newest job, and must not wait for older jobs in the queue.
 #[test]
 fn a_delay_does_not_hold_back_a_pool_that_grows() {
     let directory = directory("run-delay-grow");

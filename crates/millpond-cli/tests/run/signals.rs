@@ -3,7 +3,7 @@
 use super::joblog::logged;
 use super::*;
 
-/// Starts a run whose input stays open, and returns when all arguments were read.
+/// Starts a run whose input remains open. Returns when all arguments have been read.
 fn waiting_jobs(
     directory: &Path,
     options: &[&str],
@@ -14,8 +14,8 @@ fn waiting_jobs(
     let mut stdin = child.stdin.take().expect("piped");
     let input: String = (1..=jobs).map(|n| format!("{n}\n")).collect();
     stdin.write_all(input.as_bytes()).unwrap();
-    // Blank lines are skipped. These do not fit into pipe and buffer: once they are written, all
-    // lines before them were read.
+    // Blank lines are skipped. These exceed pipe and buffer: once they are written, all lines
+    // before them have been read.
     stdin.write_all(&[b'\n'; 300_000]).unwrap();
     (child, stdin)
 }
@@ -146,7 +146,7 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
     assert_eq!((ran.status, ran.stdout.as_str(), ran.stderr.as_str()), (0, "a\n", ""));
 }
 
-/// A run with one job that writes its process id, and would run for ever.
+/// A run with one endless job, which prints its process id.
 fn one_endless_job(directory: &Path, options: &[&str]) -> (Child, Pid) {
     let command = "trap '' TERM; echo $$ > new; mv new pid; while :; do sleep 0.02; done; : {}";
     let child = spawn(in_directory(directory).args(options).args([command, ":::", "a"]));
@@ -155,7 +155,7 @@ fn one_endless_job(directory: &Path, options: &[&str]) -> (Child, Pid) {
     (child, Pid::from_raw(pid).unwrap())
 }
 
-/// Jobs have process groups of their own, so the terminal does not end them.
+/// Jobs have their own process groups, so the terminal does not end them.
 #[test]
 fn a_quit_signal_leaves_no_job_behind() {
     let directory = directory("run-quit");

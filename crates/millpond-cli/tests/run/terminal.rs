@@ -40,7 +40,7 @@ fn on_a_terminal_there_is_a_bar_with_rate_and_time_left() {
     assert!(child.wait().unwrap().success());
 }
 
-/// The terminal signals its whole foreground group, which jobs must not belong to.
+/// The terminal signals its whole foreground group, to which jobs must not belong.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_ctrl_c_at_the_terminal_does_not_reach_the_jobs() {
@@ -65,7 +65,7 @@ fn a_ctrl_c_at_the_terminal_does_not_reach_the_jobs() {
     assert!(screen.contains("out-1") && !screen.contains("out-2"), "{screen}");
 }
 
-/// It would be stopped by the system, silently and for ever.
+/// Otherwise the system would stop it, silently and for ever.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_job_that_reads_from_the_terminal_fails_with_a_reason() {
@@ -80,7 +80,7 @@ fn a_job_that_reads_from_the_terminal_fails_with_a_reason() {
     assert_eq!(super::joblog::logged(&directory.join("log")), [(1, "needs a terminal".to_owned())]);
 }
 
-/// In 20 columns the progress line shows the counts only. A longer line would wrap.
+/// In 20 columns the progress line shows only counts. A longer line would wrap.
 #[test]
 #[cfg(target_os = "linux")]
 fn the_progress_line_fits_a_narrow_terminal() {

@@ -1,4 +1,4 @@
-//! Runs the command as a user would, in a pipe of 80 columns and without colours.
+//! Runs the command as a user would, in a pipe with 80 columns and without colours.
 
 #![allow(dead_code, reason = "not every test file needs every helper")]
 
@@ -8,15 +8,15 @@ pub(crate) mod terminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The command without arguments. The environment does not change what it prints.
+/// The command, in an environment that does not affect its output.
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_millpond"));
     command.env_remove("COLUMNS").env_remove("NO_COLOR");
     command
 }
 
-/// A shell that starts these tests in the background makes them, and their children, ignore
-/// interrupts and quits. A handled signal is not ignored in a child.
+/// Makes interrupts and quits effective in children. A shell that starts these tests in the
+/// background makes them ignored; a handled signal is reset to the default in a child.
 #[cfg(unix)]
 pub(crate) fn handle_interrupts() {
     use std::sync::atomic::AtomicBool;
@@ -61,7 +61,7 @@ pub(crate) fn printed(arguments: &[&str]) -> String {
     ran.stdout
 }
 
-/// Checks that no line has more than 80 columns, control codes or trailing spaces.
+/// Asserts that no line exceeds 80 columns or has control codes or trailing spaces.
 pub(crate) fn assert_fits_80_columns(printed: &str) {
     for line in printed.lines() {
         assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
@@ -70,7 +70,7 @@ pub(crate) fn assert_fits_80_columns(printed: &str) {
     }
 }
 
-/// Compares `actual` with the file `tests/NAME`, or writes the file if `MILLPOND_BLESS` is set.
+/// Compares `actual` with the file `tests/NAME`. Writes the file if `MILLPOND_BLESS` is set.
 pub(crate) fn assert_is_file(actual: &str, name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     if std::env::var_os("MILLPOND_BLESS").is_some() {
@@ -93,7 +93,7 @@ pub(crate) fn directory(name: &str) -> PathBuf {
     path
 }
 
-/// Checks that the tags of `xml` are closed in the right order.
+/// Asserts that the tags of `xml` are properly nested.
 pub(crate) fn assert_well_formed(xml: &str) {
     let mut open: Vec<&str> = Vec::new();
     for piece in xml.split('<').skip(1) {

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-/// Starts `millpond` on a terminal, and returns the user's side of it. None where `setsid` is
+/// Starts `millpond` on a terminal, and returns the user's side of it. `None` if `setsid` is
 /// missing.
 pub(crate) fn on_a_terminal(directory: &Path, arguments: &[&str], no_color: bool) -> Option<(Child, File)> {
     start(directory, &[&[env!("CARGO_BIN_EXE_millpond")], arguments].concat(), no_color)
@@ -48,7 +48,7 @@ fn start(directory: &Path, words: &[&str], no_color: bool) -> Option<(Child, Fil
 pub(crate) fn seen(mut terminal: File) -> String {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
-    // At the end Linux gives an error instead of nothing.
+    // At the end Linux returns an error instead of 0.
     while let Ok(length @ 1..) = terminal.read(&mut buffer) {
         bytes.extend_from_slice(&buffer[..length]);
     }

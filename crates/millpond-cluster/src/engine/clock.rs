@@ -1,5 +1,4 @@
-//! The clock of an engine. Delays, leases, deadlines and expiry are judged by it and by nothing
-//! else.
+//! The clock of an engine, the only clock that decides about delays, leases, deadlines and expiry.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::state::Millis;
 
-/// The one place where an engine reads time. Tests replace it.
+/// The only place where an engine reads the time. Tests replace it.
 #[derive(Clone, Default)]
 pub struct EngineClock {
     manual: Option<Arc<AtomicI64>>,
@@ -38,29 +37,29 @@ impl fmt::Debug for EngineClock {
     }
 }
 
-/// A clock that only tests move.
+/// A clock that only advances when a test tells it to.
 #[derive(Debug, Clone)]
 pub struct ManualEngineClock {
     now: Arc<AtomicI64>,
 }
 
 impl ManualEngineClock {
-    /// A clock that stands at `now`.
+    /// A clock that shows `now`.
     pub fn new(now: Millis) -> ManualEngineClock {
         ManualEngineClock { now: Arc::new(AtomicI64::new(now)) }
     }
 
-    /// The engine's view of it.
+    /// Returns an engine clock that reads this one.
     pub fn clock(&self) -> EngineClock {
         EngineClock { manual: Some(Arc::clone(&self.now)) }
     }
 
-    /// Moves it on.
+    /// Advances it.
     pub fn advance(&self, by: Duration) {
         self.step(i64::try_from(by.as_millis()).unwrap_or(i64::MAX / 4));
     }
 
-    /// Moves it by that many milliseconds, forwards or backwards.
+    /// Moves it by this many milliseconds, forwards or backwards.
     pub fn step(&self, by: i64) {
         self.now.fetch_add(by, Ordering::SeqCst);
     }

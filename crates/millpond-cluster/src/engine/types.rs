@@ -1,4 +1,4 @@
-//! What goes into an engine and what comes out.
+//! Arguments and results of engine calls.
 
 use std::ops::AddAssign;
 use std::time::Duration;
@@ -20,9 +20,9 @@ pub struct NewTask {
     pub name: String,
     /// Its priority.
     pub class: Priority,
-    /// Wait before it is ready.
+    /// How long it waits before it is ready.
     pub delay: Duration,
-    /// Time from acceptance until it is dead if it has not ended.
+    /// Time after acceptance at which it becomes a dead letter unless it has ended.
     pub deadline: Option<Duration>,
     /// How arguments and result are encoded.
     pub codec: u8,
@@ -32,50 +32,51 @@ pub struct NewTask {
     pub options: Options,
     /// The submitter.
     pub submitter: SubmitterId,
-    /// The dead task that it repeats.
+    /// The dead letter that it retries.
     pub retry_of: Option<TaskId>,
-    /// Accept it even if the queue is full: its submitter runs it at once.
+    /// Whether to accept it even if the queue is full: its submitter runs it at once.
     pub over_capacity: bool,
 }
 
-/// What became of one task of a submit.
+/// The answer to the submission of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Submitted {
-    /// Accepted now.
+    /// It was accepted.
     New,
-    /// The id was there already; nothing changed.
+    /// The id already exists; nothing changed.
     Known(State),
-    /// The unique key belongs to this other task; nothing changed.
+    /// The unique key is held by this other task; nothing changed.
     Duplicate(TaskId),
     /// The queue is full.
     Full {
-        /// Tasks that wait.
+        /// Tasks that are waiting.
         waiting: u64,
-        /// How many may.
+        /// How many tasks may wait.
         capacity: u64,
     },
     /// The queue is closed.
     Closed,
 }
 
-/// A worker's wish for tasks.
+/// A worker's request for tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
-    /// From this queue.
+    /// The queue to claim from.
     pub queue: String,
-    /// The worker that asks.
+    /// The worker that claims.
     pub worker: WorkerId,
-    /// How many at most.
+    /// Maximum number of tasks.
     pub max: usize,
-    /// Of these, how many suspects at most.
+    /// Maximum number of suspects among them.
     pub max_suspects: usize,
-    /// For how long without renewal.
+    /// Length of the lease.
     pub lease: Duration,
-    /// If not empty: exactly these, as far as they are ready.
+    /// If not empty: claims only these tasks, as far as they are ready.
     pub ids: Vec<TaskId>,
 }
 
-/// Quotes the right to speak about a running task; the worker is named beside it.
+/// Identifies one claim of a task: a write that quotes an outdated one is refused. The worker is
+/// passed beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The task.
@@ -84,10 +85,10 @@ pub struct Fence {
     pub attempt: u32,
 }
 
-/// A task that was handed out.
+/// A claimed task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {
-    /// What reports about it must quote.
+    /// The fence that reports about it must quote.
     pub fence: Fence,
     /// The name of its task type.
     pub name: String,
@@ -97,9 +98,9 @@ pub struct Claimed {
     pub args: Vec<u8>,
     /// Its options.
     pub options: Options,
-    /// Attempts that failed before.
+    /// How many earlier attempts failed.
     pub failures: u32,
-    /// True: a worker was lost while it held this task.
+    /// Whether a worker died or stalled while it held this task.
     pub is_suspect: bool,
     /// Time left until its deadline.
     pub deadline_in: Option<Duration>,
@@ -107,7 +108,7 @@ pub struct Claimed {
     pub age: Duration,
 }
 
-/// Answer to one renewal.
+/// The answer to one renewal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Renewed {
     /// The lease is extended.
@@ -123,13 +124,13 @@ pub enum Renewed {
 pub struct Settle<'a> {
     /// The worker that reports.
     pub worker: &'a WorkerId,
-    /// Tasks of this submitter need no notice: the reporter tells it itself.
+    /// Tasks of this submitter need no notice: the reporting process informs it.
     pub local: Option<SubmitterId>,
     /// The reports.
     pub reports: &'a [Report],
 }
 
-/// What became of one running task.
+/// The report about one running task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
     /// The task and the attempt.
@@ -141,43 +142,43 @@ pub struct Report {
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// With a result.
+    /// It returned this result.
     Succeeded(Vec<u8>),
-    /// With an error.
+    /// It failed.
     Failed {
-        /// What went wrong.
+        /// The error.
         error: String,
-        /// What follows.
+        /// Whether to retry.
         retry: Retry,
     },
-    /// It never began, or was cut short by a shutdown: back to the front of the queue.
+    /// It never began, or a shutdown interrupted it: it returns to the front of the queue.
     GivenBack,
-    /// This worker has no handler of that name.
+    /// This worker has no handler for its task type.
     NoHandler,
     /// It stopped because it was cancelled.
     Cancelled,
 }
 
-/// What follows a failure.
+/// What follows a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Another attempt after this wait, if there is one left.
+    /// Another attempt after this wait, if any attempt is left.
     After(Duration),
-    /// None, for this reason.
+    /// No further attempt, for this reason.
     Never(DeadReason),
 }
 
-/// Answer to a cancel.
+/// The answer to a cancel request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelAnswer {
-    /// It waited, and will not run.
+    /// It was waiting, and will not run.
     Cancelled,
-    /// It runs, and is asked to stop.
+    /// It is running, and was asked to stop.
     Requested,
-    /// It had ended already.
+    /// It had already ended.
     AlreadyDone,
-    /// There is no record of that id.
+    /// There is no record of this id.
     Unknown,
 }
 
@@ -186,7 +187,7 @@ pub enum CancelAnswer {
 pub struct Tick {
     /// Delayed tasks that became ready.
     pub promoted: usize,
-    /// Leases that ran out.
+    /// Leases that expired.
     pub expired: usize,
     /// Waiting tasks whose deadline passed.
     pub timed_out: usize,
@@ -194,11 +195,11 @@ pub struct Tick {
     pub purged: usize,
     /// Periodic tasks that were submitted.
     pub submitted: usize,
-    /// One of the kinds reached its limit: call again.
+    /// Whether one of the kinds reached its limit: call again.
     pub is_full: bool,
 }
 
-/// Where a reader of notices stands.
+/// The position of a notice reader.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
     pub(crate) at: Option<u64>,
@@ -208,12 +209,12 @@ pub struct Cursor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Both.
+    /// Accepts and hands out tasks.
     #[default]
     Open,
-    /// Accepts, but hands nothing out.
+    /// Accepts tasks, but hands none out.
     Paused,
-    /// Accepts nothing more, hands out what is there.
+    /// Accepts no tasks, but hands out those that it has.
     Closed,
 }
 
@@ -224,17 +225,17 @@ pub struct QueueChange {
     pub mode: Option<Mode>,
     /// Sets the capacity; `Some(None)` removes it.
     pub capacity: Option<Option<u64>>,
-    /// Sets what is kept of finished work.
+    /// Sets how much finished work is kept.
     pub retention: Option<Retention>,
 }
 
-/// How much finished work a queue keeps, beside its time to live. Over the limit, records that
-/// would expire soonest go first.
+/// How much finished work a queue keeps, in addition to each record's time to live. Above the
+/// limit, the records that would expire soonest are purged first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Retention {
     /// At most this many records.
     pub records: u64,
-    /// At most about this many bytes.
+    /// At most approximately this many bytes.
     pub bytes: u64,
 }
 
@@ -244,13 +245,13 @@ impl Default for Retention {
     }
 }
 
-/// What a queue holds and has done.
+/// State and counters of a queue.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct QueueStats {
     /// Its name.
     pub queue: String,
-    /// Whether it accepts and hands out.
+    /// Whether it accepts and hands out tasks.
     pub mode: Mode,
     /// How many tasks may wait.
     pub capacity: Option<u64>,
@@ -258,7 +259,7 @@ pub struct QueueStats {
     pub retention: Retention,
     /// Tasks that wait for a worker.
     pub ready: u64,
-    /// Tasks that wait for their time.
+    /// Tasks that are not due yet.
     pub delayed: u64,
     /// Tasks that workers hold.
     pub running: u64,
@@ -268,7 +269,7 @@ pub struct QueueStats {
     pub dead: u64,
     /// Finished records that are kept: cancelled.
     pub cancelled: u64,
-    /// Bytes of finished records, about.
+    /// Approximate size of the finished records in bytes.
     pub finished_bytes: u64,
     /// Tasks accepted so far.
     pub submitted: u64,
@@ -276,7 +277,7 @@ pub struct QueueStats {
     pub started: u64,
     /// Attempts that failed so far.
     pub failed: u64,
-    /// Leases that ran out so far.
+    /// Leases that expired so far.
     pub crashed: u64,
     /// Tasks that workers gave back so far.
     pub given_back: u64,
@@ -284,14 +285,15 @@ pub struct QueueStats {
     pub fence_refused: u64,
     /// Records that were purged so far.
     pub purged: u64,
-    /// Time since the oldest task that is ready now was accepted, its delays included.
+    /// Age of the oldest task that is ready now, counted from its acceptance and including its
+    /// delays.
     pub oldest_ready: Option<Duration>,
-    /// What this process has ended. A database keeps no such counters.
+    /// Tasks that this process has ended. A database keeps no such counters.
     pub ended_here: Ended,
 }
 
 impl QueueStats {
-    /// Tasks that have ended so far. Kept records do not tell, because they are purged.
+    /// Tasks that have ended so far. The kept records do not suffice, because records are purged.
     pub fn ended(&self) -> u64 {
         self.submitted.saturating_sub(self.ready + self.delayed + self.running)
     }
@@ -330,18 +332,18 @@ impl AddAssign for Ended {
     }
 }
 
-/// What to list.
+/// Which records to list.
 #[derive(Debug, Clone, Default)]
 pub struct Browse {
-    /// Of this queue only.
+    /// Lists only this queue.
     pub queue: Option<String>,
-    /// In this state only.
+    /// Lists only tasks in this state.
     pub state: Option<State>,
-    /// Of this task type only.
+    /// Lists only this task type.
     pub name: Option<String>,
-    /// Accepted before this long ago only.
+    /// Lists only tasks that were accepted at least this long ago.
     pub older_than: Option<Duration>,
-    /// Behind this place; 0 begins.
+    /// Starts after this position; 0 starts at the beginning.
     pub after_seq: u64,
     /// At most this many, and never more than [`BATCH_LIMIT`](super::BATCH_LIMIT).
     pub limit: usize,
@@ -352,11 +354,11 @@ pub struct Browse {
 pub struct Page {
     /// The records, in submission order.
     pub records: Vec<Record>,
-    /// The place to go on behind; `None`: that was all.
+    /// The position after which the next page begins; `None`: this is the last page.
     pub next: Option<u64>,
 }
 
-/// A worker as it announced itself.
+/// A worker, as it announced itself.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WorkerRow {
     /// Its identity.
@@ -365,7 +367,7 @@ pub struct WorkerRow {
     pub queue: String,
     /// When it started.
     pub started: Millis,
-    /// When it announced itself last.
+    /// When it last announced itself.
     pub seen: Millis,
     /// Threads of its pool.
     pub threads: u64,
@@ -373,11 +375,11 @@ pub struct WorkerRow {
     pub held: u64,
     /// Tasks that it has finished.
     pub finished: u64,
-    /// It was asked to drain.
+    /// Whether it was asked to drain.
     pub draining: bool,
 }
 
-/// What was asked of a worker.
+/// Requests to a worker.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Orders {
     /// To drain.
@@ -386,10 +388,10 @@ pub struct Orders {
     pub cancel: Vec<Fence>,
 }
 
-/// When and what to submit again and again.
+/// What a periodic task submits, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PeriodicSpec {
-    /// When.
+    /// The schedule.
     pub every: Every,
     /// What happens to runs that were missed.
     pub missed: MissedRuns,
@@ -408,23 +410,23 @@ pub struct PeriodicSpec {
 pub struct PeriodicRow {
     /// Its name.
     pub name: String,
-    /// When and what.
+    /// Schedule and task.
     pub spec: PeriodicSpec,
-    /// The next run, or the next look at a run that has not ended.
+    /// The next run, or the next check whether the previous run has ended.
     pub next: Millis,
     /// The latest run.
     pub last: Option<TaskId>,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Worth a look.
+    /// A possible problem.
     Warning,
-    /// Wrong.
+    /// An error.
     Error,
 }
 

@@ -8,7 +8,7 @@ use crate::id::{TaskId, WorkerId};
 use crate::state::{Record, State};
 
 impl World {
-    /// What one call did: only the holder's reports count, only runs that returned succeed, batches
+    /// Checks one call: only reports of the holder count, only runs that returned succeed, batches
     /// are bounded.
     pub(super) fn check_call(
         &mut self,
@@ -48,7 +48,7 @@ impl World {
         record.crashes > self.truth.crashes.get(&record.id).copied().unwrap_or(0)
     }
 
-    /// What holds at every moment.
+    /// Checks the invariants of every state.
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.engine.check_invariants()?;
         let records = self.records();
@@ -59,8 +59,7 @@ impl World {
         Ok(())
     }
 
-    /// A record that was purged may come back by a late submit, as a new task: that is what the
-    /// promise says.
+    /// A late submission may bring back a purged record as a new task. The guarantees allow this.
     fn forget_purged(&mut self, records: &[Record]) {
         let kept: Vec<TaskId> = records.iter().map(|record| record.id).collect();
         let is_kept = |id: &TaskId| kept.contains(id);
@@ -94,7 +93,7 @@ impl World {
         }
     }
 
-    /// A worker that lives and can speak keeps its leases. A fault has consequences for some time.
+    /// A live, connected worker keeps its leases. The effects of a fault last for some time.
     fn check_expiry(&self, record: &Record) -> Result<(), String> {
         let owner = record.history.last().map(|attempt| &attempt.owner);
         let is_alive = self.workers.iter().any(|worker| worker.is_alive && Some(&worker.id) == owner);
@@ -107,9 +106,9 @@ impl World {
         Ok(())
     }
 
-    /// Nothing that is due waits for longer than a tick and a safety poll while one worker could
-    /// take it all that time, although no hint arrives. Faults have consequences for some time, so
-    /// this is checked from the last one on.
+    /// While a worker has room, a due task waits at most for a tick and a safety poll, although all
+    /// hints are lost. The effects of a fault last for some time, so only the time after the last
+    /// fault is checked.
     pub(super) fn check_promptness(&mut self) -> Result<(), String> {
         if !self.is_quiet() || self.now <= self.last_fault {
             self.promptness = Promptness::default();
@@ -135,7 +134,7 @@ impl World {
                 _ => false,
             };
             promptness.note(now, Waits::Task(record.id), is_due);
-            // A task whose lease ran out becomes a suspect.
+            // A task whose lease has expired becomes a suspect.
             let is_suspect = record.is_suspect() || record.state == State::Running;
             let workers = (0..self.workers.len()).map(|number| Waits::Worker(number, is_suspect));
             if let Some(time) = workers.filter_map(|worker| promptness.both(worker, record.id, now)).max()
@@ -152,7 +151,7 @@ impl World {
     }
 }
 
-/// Since when tasks have been due, and workers able to take one, without a break.
+/// Since when, without interruption, tasks have been due and workers have had room.
 #[derive(Debug, Default)]
 pub(super) struct Promptness {
     since: BTreeMap<Waits, u64>,
@@ -161,7 +160,7 @@ pub(super) struct Promptness {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Waits {
     Task(TaskId),
-    /// For a task that is a suspect, or for one that is not.
+    /// The worker's number, and whether the room is for suspects.
     Worker(usize, bool),
 }
 
@@ -174,7 +173,7 @@ impl Promptness {
         }
     }
 
-    /// How long a worker and a task have waited at the same time.
+    /// For how long both the worker and the task have been waiting.
     fn both(&self, worker: Waits, id: TaskId, now: u64) -> Option<u64> {
         Some(now - self.since.get(&worker)?.max(self.since.get(&Waits::Task(id))?))
     }

@@ -8,14 +8,14 @@ use crate::engine::{Claimed, Fence, Report, Retry, Verdict};
 use crate::id::WorkerId;
 use crate::worker::ledger::{Begin, Ledger};
 
-/// A worker process. After a crash it comes back with a new identity.
+/// A worker process. After a crash it restarts with a new identity.
 pub(super) struct SimWorker {
     pub(super) id: WorkerId,
     pub(super) incarnation: u32,
     pub(super) ledger: Ledger,
     pub(super) is_alive: bool,
     stalled_until: u64,
-    /// Reports that wait, and those that were sent without an answer.
+    /// Reports that were not sent, and those that were sent without an answer.
     reports: Vec<Report>,
     began: u64,
 }
@@ -24,7 +24,8 @@ impl SimWorker {
     pub(super) fn new(number: usize, incarnation: u32) -> SimWorker {
         let id = WorkerId::from_name(&format!("w{number}-{incarnation}"));
         let mut ledger = Ledger::new(id.clone(), QUEUE, Duration::from_millis(LEASE), 2);
-        // Some tasks wait in the pool's queue, so that a drain has something to give back.
+        // Fewer threads than claims, so that some tasks wait and a drain has something to give
+        // back.
         ledger.set_threads(3);
         SimWorker {
             id,
@@ -43,14 +44,14 @@ impl World {
         Duration::from_millis(self.now - self.workers[worker].began)
     }
 
-    /// Tells whether a worker lives and would take another task.
+    /// Returns true if a worker is alive and would take another task.
     pub(super) fn has_room(&self, number: usize) -> bool {
         let worker = &self.workers[number];
         let is_running = worker.is_alive && worker.stalled_until <= self.now;
         is_running && worker.ledger.ask(self.local_time(number)).is_some()
     }
 
-    /// Events of workers. A worker that is dead does nothing; one that is stalled does it later.
+    /// Handles events of workers. A dead worker ignores them; a stalled one handles them later.
     pub(super) fn worker_event(&mut self, event: Event) -> Result<(), String> {
         let number = match event {
             Event::Start(number) => return self.start(number),
@@ -70,7 +71,7 @@ impl World {
             return Ok(());
         }
         if worker.stalled_until > self.now {
-            // Everything that would have happened meanwhile happens at once, in the old order.
+            // After the stall all postponed events happen at once, in their order.
             let wait = worker.stalled_until - self.now;
             self.after(wait, event);
             return Ok(());
@@ -94,7 +95,7 @@ impl World {
             Event::Report(_) => self.report(number)?,
             Event::Renew(_) => self.renew_leases(number)?,
             Event::Tick(_) => {
-                // Lost or not, the next tick comes.
+                // The next tick comes even if this one is lost.
                 let reply = self.call(Call::Tick)?;
                 let is_full = matches!(reply, Some(Reply::Ticked(tick)) if tick.is_full);
                 let period = if self.mutant == Mutant::SlowTick { 10 * TICK } else { TICK };
@@ -122,12 +123,12 @@ impl World {
         let fences = self.workers[number].ledger.drain();
         let give_back = |fence| Report { fence, verdict: Verdict::GivenBack };
         fences.into_iter().for_each(|fence| self.push(number, give_back(fence)));
-        // It goes on reporting, and is started again a little later.
+        // It still reports, and restarts a little later.
         let wait = 2000 + self.random.below(3000);
         self.after(wait, Event::Crash(number));
     }
 
-    /// The feeder. Hints never arrive: only the safety poll finds work.
+    /// The feeder. Hints never arrive: only the safety poll finds tasks.
     fn feed(&mut self, number: usize) -> Result<(), String> {
         let now = self.local_time(number);
         if let Some(ask) = self.workers[number].ledger.ask(now) {
@@ -150,7 +151,7 @@ impl World {
             let fence = task.fence;
             let is_new = task.args[0] >= 10;
             if !is_new && self.random.chance(10) {
-                // The pool refuses it.
+                // The pool refuses the task.
                 if self.workers[number].ledger.skip(fence) {
                     self.push(number, Report { fence, verdict: Verdict::GivenBack });
                 }
@@ -186,7 +187,7 @@ impl World {
         let now = self.local_time(number);
         let worker = &mut self.workers[number];
         if worker.incarnation != incarnation {
-            return; // it died with its process
+            return; // the process has died
         }
         if is_ok {
             self.completed.insert((worker.id.clone(), fence.id, fence.attempt));
@@ -202,7 +203,7 @@ impl World {
         self.push(number, Report { fence, verdict });
     }
 
-    /// The reporter settles what has gathered, a little later.
+    /// Queues a report. The reporter settles the batch a little later.
     fn push(&mut self, number: usize, report: Report) {
         if self.workers[number].reports.is_empty() {
             self.after(50, Event::Report(number));

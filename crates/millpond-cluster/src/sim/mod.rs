@@ -1,10 +1,10 @@
-//! Deterministic simulation: the real state machine, memory engine and ledger in virtual time, with
-//! faults.
+//! Deterministic simulation with faults: the real state machine, memory engine and ledger in
+//! virtual time.
 //!
-//! One thread, one seed, no clock. Requests and replies are lost, doubled and delayed; workers
-//! crash, stall and drain; the engine restarts without its last second; its clock jumps; every hint
-//! is lost. After each step the invariants are checked. A failure prints its seed. Faults seeded on
-//! purpose ([`Mutant`]) must be found.
+//! One thread, one seed, no clock. Requests and replies are lost, duplicated and delayed; workers
+//! crash, stall and drain; the engine restarts without its latest writes; its clock jumps; every
+//! hint is lost. The invariants are checked after each step. A failure prints its seed. Deliberate
+//! faults ([`Mutant`]) must be found.
 
 mod check;
 mod client;
@@ -12,7 +12,7 @@ mod world;
 
 use self::world::World;
 
-/// A fault in an engine or a worker that the simulation must find.
+/// A deliberate fault in an engine or a worker. The simulation must find each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mutant {
     None,
@@ -24,17 +24,17 @@ enum Mutant {
     AckBeforeRun,
     /// Giving a task back lowers its attempt.
     AttemptLowered,
-    /// Expiry writes what it read earlier, without looking again.
+    /// Expiry writes what it read earlier, without checking again.
     MaintenanceWithoutGuard,
-    /// The last task of each renewal is left out.
+    /// Each renewal omits its last task.
     RenewAllButLast,
     /// Leases are never renewed.
     NoRenewal,
     /// A worker looks for work only when it gets a hint.
     NoSafetyPoll,
-    /// Workers tick too seldom.
+    /// Workers tick too rarely.
     SlowTick,
-    /// A tick works on everything that is due.
+    /// A tick handles everything that is due, without a limit.
     UnboundedBatch,
 }
 

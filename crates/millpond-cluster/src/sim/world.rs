@@ -23,9 +23,9 @@ pub(super) const POLL: u64 = 1000;
 pub(super) const TICK_LIMIT: usize = 3;
 const WORKERS: usize = 3;
 const TASKS: u64 = 10;
-/// From here on nothing fails any more, except that hints stay lost.
+/// From this time on there are no faults, except that hints are still lost.
 const QUIET: u64 = 40_000;
-/// Everything that was accepted has ended by then.
+/// By this time every accepted task must have ended.
 const END: u64 = QUIET + 240_000;
 
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(super) enum Event {
     Submit(u64),
     Cancel(u64),
     Feed(usize),
-    /// The pool comes to a task: worker, incarnation, task, whether it is one of the long ones.
+    /// The pool starts a task: worker, incarnation, task, whether it is a long one.
     Begin(usize, u32, Fence, bool),
     /// A handler returns: worker, incarnation, task, whether it has a result.
     Finish(usize, u32, Fence, bool),
@@ -48,7 +48,7 @@ pub(super) enum Event {
     StepClock,
     CorrectClock(i64),
     Snapshot,
-    /// A request that the network held back; its reply is lost.
+    /// A request that the network delayed; its reply is lost.
     Late(Box<Call>),
     /// The second half of a faulty expiry.
     LateExpire(Vec<TaskId>),
@@ -74,13 +74,13 @@ pub(super) enum Reply {
     Ticked(Tick),
 }
 
-/// What the simulation knows about the engine's content: it goes back with a snapshot.
+/// What the simulation knows about the engine's content. Restored together with a snapshot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Truth {
     /// The holder of each running task: worker and attempt.
     pub(super) holders: BTreeMap<TaskId, (WorkerId, u32)>,
     pub(super) ends: BTreeMap<TaskId, (State, Option<Vec<u8>>)>,
-    /// Tasks that have ended, also if their record is gone.
+    /// Tasks that have ended, including those whose record is gone.
     pub(super) done: BTreeSet<TaskId>,
     pub(super) attempts: BTreeMap<TaskId, u32>,
     pub(super) crashes: BTreeMap<TaskId, u32>,
@@ -100,13 +100,13 @@ pub(super) struct World {
     pub(super) workers: Vec<SimWorker>,
     pub(super) truth: Truth,
     snapshot: Option<(Box<dyn Any>, Truth)>,
-    /// The engine was asked since the last check.
+    /// Whether the engine was called since the last check.
     is_changed: bool,
     /// Runs of handlers that returned a result.
     pub(super) completed: BTreeSet<(WorkerId, TaskId, u32)>,
-    /// The last moment at which something went wrong.
+    /// Time of the latest fault.
     pub(super) last_fault: u64,
-    /// The task that is submitted while every worker is idle is on its way.
+    /// Whether the extra task, submitted while every worker is idle, is on its way.
     has_extra: bool,
     pub(super) promptness: Promptness,
 }
@@ -140,7 +140,7 @@ impl World {
             world.after(at, Event::Submit(task));
         }
         for task in TASKS..TASKS + 4 {
-            // Long tasks while nothing fails: their leases must hold.
+            // Long tasks in the time without faults: their leases must hold.
             world.after(QUIET + 2 * LEASE + 100 * task, Event::Submit(task));
         }
         world.plan_faults();
@@ -172,7 +172,7 @@ impl World {
         self.now >= QUIET
     }
 
-    /// Runs to the end, or to the first broken invariant.
+    /// Runs to the end, or to the first violated invariant.
     pub(super) fn run(mut self) -> Result<World, String> {
         while let Some(Reverse((at, _, number))) = self.events.pop() {
             if at > END {
@@ -207,8 +207,8 @@ impl World {
                 let step = if self.random.chance(50) { hour } else { -hour };
                 self.clock.step(step);
                 self.fault();
-                // A clock that was set back delays expiry by as much, so it is set right again some
-                // time.
+                // A clock that was set back delays expiry by the same amount, so it is corrected
+                // later.
                 if step < 0 {
                     self.after(QUIET - self.now, Event::CorrectClock(-step));
                 }
@@ -240,22 +240,22 @@ impl World {
         let is_new = number >= TASKS;
         let task = new_task(number, if is_new { 0 } else { self.random.below(4) });
         if !matches!(self.call(Call::Submit(task)), Ok(Some(_))) {
-            // The submitter does not know: it submits again, under the same id.
+            // Without an answer the submitter submits again, under the same id.
             let wait = 50 + self.random.below(500);
             self.after(wait, Event::Submit(number));
         }
     }
 
-    /// The engine comes back without its last second.
+    /// Restarts the engine without its latest writes.
     fn restart_engine(&mut self) {
         let Some((snapshot, truth)) = &self.snapshot else { return };
         self.engine.restore(&**snapshot);
         self.is_changed = true;
-        // Handles have seen the outcomes that are lost now. That is the price of an engine that
-        // loses writes; what is checked is that the fences still hold.
+        // Handles have seen outcomes that are lost now: an engine that loses writes cannot
+        // prevent that. The check is that the fences still hold.
         self.truth = truth.clone();
         self.fault();
-        // Submitters whose task is gone would notice by `ResultGone` and submit it again.
+        // Submitters of lost tasks would notice `ResultGone` and submit them again.
         for number in 0..TASKS {
             let id = TaskId::from(u128::from(number));
             if !self.truth.accepted.contains(&id) {
@@ -265,7 +265,7 @@ impl World {
         }
     }
 
-    /// Sends a request through the network. `None`: no answer.
+    /// Sends a request through the network. `None`: there is no answer.
     pub(super) fn call(&mut self, call: Call) -> Result<Option<Reply>, String> {
         if self.is_quiet() || !self.random.chance(12) {
             return self.execute(call).map(Some);
@@ -338,7 +338,7 @@ impl World {
         let id = report.fence.id;
         let record = self.record(id);
         let mut worker = worker.clone();
-        // What a fence that compares too little would let through.
+        // Lets through what an incomplete fence would accept.
         if let Some(record) = record.as_ref().filter(|record| record.state == State::Running) {
             match self.mutant {
                 Mutant::FenceWithoutOwner => worker = record.owner.clone().unwrap_or(worker),
@@ -380,7 +380,7 @@ impl World {
         self.engine.browse(&ask).expect("memory does not fail").records
     }
 
-    /// All tasks have ended. The first time, one more is submitted while every worker is idle.
+    /// All tasks have ended. The first time, submits one more while every worker is idle.
     fn is_over(&mut self) -> bool {
         let count = usize::try_from(TASKS + 4).expect("a few");
         if self.truth.done.len() == count && self.is_quiet() && !self.has_extra {

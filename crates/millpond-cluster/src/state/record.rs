@@ -1,4 +1,4 @@
-//! What is known about one task.
+//! Everything that an engine stores about one task.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use super::{MAX_ATTEMPTS, MAX_CRASHES, Millis, RESULT_TTL_MS};
 use crate::id::{SubmitterId, TaskId, WorkerId};
 use crate::retry::Backoff;
 
-/// Where a task is in its life. The last three are ends, and an end never changes.
+/// The state of a task. The last three are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Waits for a worker.
     Ready,
-    /// Waits for its time: a delay, or the back-off after a failure.
+    /// Not due yet: it was submitted with a delay, or backs off after a failure.
     Delayed,
     /// A worker holds it under a lease.
     Running,
@@ -32,12 +32,12 @@ impl State {
     pub const ALL: [State; 6] =
         [State::Ready, State::Delayed, State::Running, State::Succeeded, State::Dead, State::Cancelled];
 
-    /// Tells whether this is an end.
+    /// Returns true if the state is final.
     pub fn is_end(self) -> bool {
         matches!(self, State::Succeeded | State::Dead | State::Cancelled)
     }
 
-    /// The name that the administration shows and accepts.
+    /// The name that the administration displays and accepts.
     pub fn name(self) -> &'static str {
         match self {
             State::Ready => "ready",
@@ -75,7 +75,7 @@ pub enum DeadReason {
     Attempts,
     /// Its handler said that another attempt is pointless.
     Permanent,
-    /// Too many workers were lost while they held it.
+    /// Too many workers died or stalled while they held it.
     Crashed,
     /// Its deadline passed.
     Deadline,
@@ -98,25 +98,25 @@ impl fmt::Display for DeadReason {
     }
 }
 
-/// Which tasks of a queue start first. Within a class, start order is roughly first in, first out.
+/// Which tasks of a queue start first. Within a class, tasks start roughly in FIFO order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// Before all others.
+    /// Starts before all others.
     High,
     /// The default.
     #[default]
     Normal,
-    /// When nothing else is ready.
+    /// Starts when nothing else is ready.
     Low,
 }
 
 impl Priority {
-    /// All priorities, the first to start first.
+    /// All priorities, highest first.
     pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
 }
 
-/// How long a unique key is taken.
+/// How long a unique key is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unique {
     /// Until the task has ended.
@@ -127,16 +127,16 @@ pub enum Unique {
     For(Duration),
 }
 
-/// A unique key and how long it is taken.
+/// A unique key and how long it is held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UniqueKey {
-    /// The key; it counts within its queue.
+    /// The key, unique within its queue.
     pub key: String,
-    /// How long it is taken.
+    /// How long it is held.
     pub until: Unique,
 }
 
-/// Options of a task that only its transitions and its worker look at. Defaults take no space.
+/// Options that only the transitions and the worker of a task use. Defaults take no space.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Options {
     /// Failures that make it a dead letter; `None`: [`MAX_ATTEMPTS`].
@@ -148,7 +148,7 @@ pub struct Options {
     /// Wait between attempts.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
-    /// Longest time of one attempt, in milliseconds.
+    /// Timeout of one attempt, in milliseconds.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub attempt_timeout_ms: Option<u64>,
     /// How long the result is kept, in milliseconds; `None`: [`RESULT_TTL_MS`].
@@ -160,7 +160,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Tells whether every option has its default.
+    /// Returns true if every option has its default.
     pub fn is_default(&self) -> bool {
         *self == Options::default()
     }
@@ -185,9 +185,9 @@ impl Options {
 pub enum AttemptEnd {
     /// The handler returned an error or panicked.
     Failed,
-    /// The worker was lost, stalled or cut off: its lease ran out.
+    /// The worker died, stalled or lost its connection: its lease expired.
     LeaseExpired,
-    /// The worker gave it back.
+    /// The worker gave the task back.
     GivenBack,
     /// The worker had no handler for it.
     NoHandler,
@@ -214,17 +214,17 @@ pub struct Attempt {
 /// Everything that an engine stores about a task.
 ///
 /// Invariants
-/// 1. `attempt` never falls. It is the fence, and so it is not the budget: that is `failures` and
-///    `crashes`.
-/// 2. `lease` and `owner` are set exactly while the state is `Running`. An end keeps `owner` for
-///    history.
-/// 3. `due` is set exactly while the state is `Delayed`; `expires` and `finished` exactly at an
-///    end.
+/// 1. `attempt` never falls. It is the fence, so it cannot be the retry budget; `failures` and
+/// `crashes` are.
+/// 2. `lease` is set exactly while the state is `Running`. `owner` is set then too, and a final
+/// state keeps it for the history.
+/// 3. `due` is set exactly while the state is `Delayed`; `expires` and `finished` exactly in a
+/// final state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Its id.
     pub id: TaskId,
-    /// Its place in submission order; unique in the engine.
+    /// Its position in submission order; unique in the engine.
     pub seq: u64,
     /// Its queue.
     pub queue: String,
@@ -232,29 +232,29 @@ pub struct Record {
     pub name: String,
     /// Its priority.
     pub class: Priority,
-    /// Where it is in its life.
+    /// Its state.
     pub state: State,
     /// Number of the latest claim; 0 before the first.
     pub attempt: u32,
-    /// The worker of the latest claim, while it runs or if it ended there.
+    /// The worker of the latest claim, while the task runs or if it ended there.
     pub owner: Option<WorkerId>,
     /// End of the lease.
     pub lease: Option<Millis>,
     /// When it becomes ready.
     pub due: Option<Millis>,
-    /// When it is dead if it has not ended.
+    /// When it becomes a dead letter unless it has ended.
     pub deadline: Option<Millis>,
     /// When its record may be purged.
     pub expires: Option<Millis>,
     /// Attempts that failed.
     pub failures: u32,
-    /// Leases that ran out.
+    /// Leases that expired.
     pub crashes: u32,
-    /// A cancel was asked for while it ran.
+    /// Whether it was cancelled while it was running.
     pub cancel: bool,
     /// How arguments and result are encoded: 0 is JSON.
     pub codec: u8,
-    /// Its arguments; gone once it has succeeded or is cancelled.
+    /// Its arguments; removed once it has succeeded or is cancelled.
     pub args: Option<Vec<u8>>,
     /// Its options.
     pub options: Options,
@@ -262,34 +262,35 @@ pub struct Record {
     pub result: Option<Vec<u8>>,
     /// The latest error.
     pub error: Option<String>,
-    /// Why it is dead.
+    /// Why it is a dead letter.
     pub reason: Option<DeadReason>,
     /// The connection that submitted it.
     pub submitter: SubmitterId,
-    /// The dead task that this one repeats.
+    /// The dead letter that this task retries.
     pub retry_of: Option<TaskId>,
     /// When it was accepted.
     pub created: Millis,
-    /// When it was claimed last.
+    /// When a worker last claimed it.
     pub started: Option<Millis>,
     /// When it ended.
     pub finished: Option<Millis>,
     /// Since when workers had no handler for it.
     pub unhandled_since: Option<Millis>,
-    /// What its handler reported last.
+    /// The latest progress report of its handler.
     pub progress: Option<Vec<u8>>,
-    /// The latest attempts that did not end it.
+    /// The latest attempts that did not end the task.
     pub history: Vec<Attempt>,
 }
 
 impl Record {
-    /// A suspect: a worker was lost while it held this task. A worker holds at most one suspect, so
-    /// that the task that kills workers does not take its neighbours with it.
+    /// Returns true for a suspect: a worker died or stalled while it held this task. A worker holds
+    /// at most one suspect, so that a task that kills its workers does not count as a crash of
+    /// another suspect.
     pub fn is_suspect(&self) -> bool {
         self.crashes > 0
     }
 
-    /// Bytes that a finished record is charged with.
+    /// The size that a finished record counts with, in bytes.
     pub fn bytes(&self) -> u64 {
         let len = |bytes: &Option<Vec<u8>>| bytes.as_ref().map_or(0, Vec::len);
         let text = self.error.as_ref().map_or(0, String::len);

@@ -1,4 +1,4 @@
-//! The transitions: which operation changes which record, and into what.
+//! The transitions: which operation changes which record, and how.
 
 use super::{
     Attempt, AttemptEnd, DEAD_TTL_MS, DeadReason, ERROR_LIMIT, HISTORY_LIMIT, Millis, NO_HANDLER_DELAY_MS,
@@ -6,15 +6,15 @@ use super::{
 };
 use crate::id::WorkerId;
 
-/// Something that is done to one task.
+/// An operation on one task.
 ///
-/// Operations with `worker` and `attempt` are fenced: they change a task only if it is running in
-/// exactly that attempt of exactly that worker.
+/// Operations with `worker` and `attempt` are fenced: they apply only to a task that is running in
+/// exactly this attempt of exactly this worker.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation<'a> {
     /// A delayed task becomes ready when it is due.
     Promote,
-    /// A worker takes a ready task for `lease` milliseconds.
+    /// A worker claims a ready task for `lease` milliseconds.
     Claim {
         /// The worker.
         worker: &'a WorkerId,
@@ -29,7 +29,7 @@ pub enum Operation<'a> {
         attempt: u32,
         /// For how long.
         lease: i64,
-        /// News from the handler.
+        /// A progress report of the handler.
         progress: Option<&'a [u8]>,
     },
     /// The handler returned a result.
@@ -47,28 +47,28 @@ pub enum Operation<'a> {
         worker: &'a WorkerId,
         /// The fence.
         attempt: u32,
-        /// What went wrong.
+        /// The error.
         error: &'a str,
         /// Wait in milliseconds before the next attempt, or why there is none.
         retry: Result<i64, DeadReason>,
     },
-    /// The worker returns the task without an attempt being used up.
+    /// The worker returns the task without using up an attempt.
     GiveBack {
         /// Its holder.
         worker: &'a WorkerId,
         /// The fence.
         attempt: u32,
     },
-    /// The worker has no handler of that name.
+    /// The worker has no handler for this task type.
     NoHandler {
         /// Its holder.
         worker: &'a WorkerId,
         /// The fence.
         attempt: u32,
     },
-    /// A running task whose lease has run out is taken from its worker.
+    /// A running task whose lease has expired is taken from its worker.
     Expire,
-    /// A task that waits is cancelled; one that runs is asked to stop.
+    /// A waiting task is cancelled; a running one is asked to stop.
     Cancel,
     /// The worker has stopped a task that it was asked to stop.
     ConfirmCancel {
@@ -77,11 +77,11 @@ pub enum Operation<'a> {
         /// The fence.
         attempt: u32,
     },
-    /// A waiting task whose deadline has passed is ended.
+    /// A waiting task whose deadline has passed ends.
     PassDeadline,
 }
 
-/// What an operation did.
+/// The effect of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Change {
     /// The state before.
@@ -91,8 +91,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// Tells whether the operation ended the task: its submitter gets a notice, its unique key is
-    /// free.
+    /// Returns true if the operation ended the task: its submitter gets a notice, and its unique
+    /// key is released.
     pub fn is_end(self) -> bool {
         self.to.is_end()
     }
@@ -103,9 +103,9 @@ impl Change {
 pub enum Refused {
     /// The task is not running in that attempt of that worker.
     NotHeld,
-    /// The task is in a state that this operation does not apply to.
+    /// The operation does not apply to the task's state.
     WrongState,
-    /// Its time has not come.
+    /// The task or its lease is not due yet.
     NotYet,
 }
 
@@ -157,8 +157,8 @@ pub fn apply(record: &mut Record, operation: &Operation<'_>, now: Millis) -> Res
     Ok(Change { from, to: record.state })
 }
 
-/// The fence. The owner counts too: after an engine lost its last second of writes, the same
-/// attempt number can be handed out again while its first holder still lives.
+/// Checks the fence. The owner is part of it: an engine that lost its latest writes may issue the
+/// same attempt number again while its first holder is still alive.
 fn check_fence(record: &Record, worker: &WorkerId, attempt: u32) -> Result<(), Refused> {
     let held =
         record.state == State::Running && record.attempt == attempt && record.owner.as_ref() == Some(worker);
@@ -209,7 +209,7 @@ fn fail(record: &mut Record, error: &str, retry: Result<i64, DeadReason>, now: M
     }
 }
 
-/// Sends a task into a wait, unless its deadline comes first.
+/// Delays a task until `due`, unless its deadline is earlier.
 fn delay(record: &mut Record, due: Millis, now: Millis) {
     if record.deadline.is_some_and(|deadline| deadline <= due) {
         return end_dead(record, DeadReason::Deadline, now);
@@ -231,7 +231,7 @@ fn give_back(record: &mut Record, now: Millis) {
 fn no_handler(record: &mut Record, now: Millis) {
     let since = *record.unhandled_since.get_or_insert(now);
     if since == now {
-        // Only the first: the rest would push everything else out of the history.
+        // Only the first: repetitions would push all other entries out of the history.
         log_attempt(record, AttemptEnd::NoHandler, None, now);
     }
     if record.cancel {
@@ -283,7 +283,7 @@ fn pass_deadline(record: &mut Record, now: Millis) -> Result<(), Refused> {
     }
 }
 
-/// Ends the claim, without an end of the task.
+/// Ends the claim, but not the task.
 fn release(record: &mut Record) {
     record.owner = None;
     record.lease = None;
@@ -294,7 +294,7 @@ fn end_cancelled(record: &mut Record, now: Millis) {
     end(record, State::Cancelled, now);
 }
 
-/// The arguments stay, for a retry.
+/// Ends the task as a dead letter. Keeps the arguments for a retry.
 fn end_dead(record: &mut Record, reason: DeadReason, now: Millis) {
     record.reason = Some(reason);
     end(record, State::Dead, now);

@@ -1,4 +1,4 @@
-//! Claims what the pool has room for, and hands it to the pool.
+//! Claims tasks for which the pool has room, and submits them to the pool.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::shared::{Counts, Shared, interrupt_all, lock};
 use crate::context::Flags;
 use crate::engine::{Claimed, NewTask, Submitted, Verdict};
 
-/// Hints can be lost: look for work this often anyway.
+/// Hints can be lost: look for work at this interval anyway.
 const SAFETY_POLL: Duration = Duration::from_secs(1);
 /// How arguments are encoded by this version.
 const CODEC: u8 = 0;
@@ -24,10 +24,10 @@ pub(super) fn feed(shared: &Arc<Shared>) {
     }
 }
 
-/// The engine or the pool refuses: wait a little before the next try.
+/// The engine or the pool refused: back off before the next attempt.
 struct Trouble;
 
-/// From 50 ms to 5 s, with jitter.
+/// Back-off from 50 ms to 5 s, with jitter.
 pub(super) struct Backoff(Duration);
 
 impl Default for Backoff {
@@ -47,7 +47,7 @@ impl Backoff {
 /// Tasks that are in the ledger and not yet in the pool.
 struct Taken {
     tasks: Vec<(Claimed, Arc<Flags>)>,
-    /// Earlier runs of the same tasks, which this worker lost without noticing.
+    /// Earlier attempts of the same tasks, which this worker lost without noticing.
     lost: Interrupts,
 }
 
@@ -59,8 +59,9 @@ impl Shared {
         Taken { tasks: tasks.into_iter().zip(flags).collect(), lost }
     }
 
-    /// Submits tasks, and hands to the pool what this worker may then take. Only if the worker is
-    /// idle: under load the feeder claims many at a time. `None`: the tasks may not be submitted.
+    /// Submits tasks, and passes those that this worker may then claim to the pool. Only if the
+    /// worker is idle: under load the feeder claims many tasks at a time. `None`: nothing was
+    /// submitted.
     pub(crate) fn submit_if_idle(self: &Arc<Shared>, tasks: &[NewTask]) -> Option<Vec<Submitted>> {
         let turn = self.feeding.try_lock().ok()?;
         let asked = self.now();
@@ -68,7 +69,7 @@ impl Shared {
         let (answers, claimed) = self.engine.submit_and_claim(tasks, &ask).ok()?;
         let taken = self.take(claimed, asked);
         drop(turn);
-        // What the pool refuses is given back: that is not the submitter's concern.
+        // Tasks that the pool refuses are given back; the submitter need not know.
         let _ = dispatch(self, taken);
         Some(answers)
     }
@@ -78,7 +79,7 @@ fn step(shared: &Arc<Shared>) -> Result<(), Trouble> {
     let Some(taken) = claim(shared)? else {
         let ledger = shared.ledger();
         if ledger.ask(shared.now()).is_none() {
-            // Woken by a task that finished, by a drain, or by the time.
+            // Woken by a finished task, by a drain, or by the timeout.
             drop(shared.room.wait_timeout(ledger, Duration::from_millis(500)));
         }
         return Ok(());
@@ -92,14 +93,14 @@ fn step(shared: &Arc<Shared>) -> Result<(), Trouble> {
     if shared.now() - before >= SAFETY_POLL
         && let Some(taken) = claim(shared)?
     {
-        // No hint came. Work that is found now was found by the poll.
+        // No hint came: work that is found now was found by the poll.
         Counts::add(&shared.counts.safety_poll, usize::from(!taken.tasks.is_empty()));
         return dispatch(shared, taken);
     }
     Ok(())
 }
 
-/// Claims what there is room for. `None`: there is no room.
+/// Claims as many tasks as there is room for. `None`: there is no room.
 fn claim(shared: &Shared) -> Result<Option<Taken>, Trouble> {
     let _turn = lock(&shared.feeding);
     let asked = shared.now();
@@ -119,7 +120,7 @@ fn trouble(shared: &Shared) -> Trouble {
     Trouble
 }
 
-/// Hands tasks to the pool, without any lock: a pool may run them in this thread.
+/// Submits tasks to the pool, holding no lock: a pool may run them in this thread.
 fn dispatch(shared: &Arc<Shared>, taken: Taken) -> Result<(), Trouble> {
     interrupt_all(taken.lost);
     let is_draining = shared.ledger().is_draining();
@@ -134,7 +135,7 @@ fn dispatch(shared: &Arc<Shared>, taken: Taken) -> Result<(), Trouble> {
         } else {
             let worker = Arc::clone(shared);
             if shared.pool.execute(move || run(&worker, &task, flags)).is_err() {
-                // Shut down, or full of other work: that is no fault of the task.
+                // The pool is shut down or full of other work: give the task back.
                 shared.return_task(fence, Verdict::GivenBack);
                 result = Err(Trouble);
             }

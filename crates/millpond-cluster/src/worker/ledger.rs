@@ -1,12 +1,12 @@
-//! What a worker holds, and what it must do about it. No threads, no I/O, no clock: a pure value.
+//! The tasks that a worker holds, and the decisions about them. No threads, no I/O, no clock.
 //!
-//! The threads of a worker and the simulation drive the same ledger. Time is the worker's own
-//! monotonic clock, as the time since its start; it decides only what this worker does with its own
-//! tasks, never what the engine believes.
+//! The threads of a worker and the simulation use the same ledger. Time is the worker's own
+//! monotonic clock, counted from its start. It decides only what this worker does with its tasks;
+//! the engine uses its own clock.
 //!
 //! Invariants
-//! 1. A task is held from its claim until its report is answered or its lease is lost; then it is
-//!    forgotten, and nothing that it still does is reported.
+//! 1. A task is held from its claim until its report is answered or its lease is lost. Then it is
+//!    removed, and nothing that its handler still does is reported.
 //! 2. `valid_until` is counted from before the call that set it, so the worker gives up no later
 //!    than the engine does.
 //! 3. At most one suspect is held at a time.
@@ -22,9 +22,9 @@ use crate::context::Flags;
 use crate::engine::{BATCH_LIMIT, Claim, Claimed, Fence, Renewed};
 use crate::id::{TaskId, WorkerId};
 
-/// The most tasks that are claimed beyond the threads of the pool.
+/// Maximum number of tasks that are claimed beyond the threads of the pool.
 const PREFETCH_LIMIT: usize = 100;
-/// The most tasks in one claim.
+/// Maximum number of tasks in one claim.
 const CLAIM_LIMIT: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ enum Phase {
     Waiting,
     /// Its handler runs.
     Running,
-    /// Its report is on the way.
+    /// Its report is on its way.
     Reporting,
 }
 
@@ -44,39 +44,39 @@ struct Held {
     is_suspect: bool,
     flags: Arc<Flags>,
     interrupter: Option<Interrupter>,
-    /// When the lease was set last.
+    /// When the lease was last set.
     renewed: Duration,
-    /// From here on another worker may have it.
+    /// From this time on, another worker may hold the task.
     valid_until: Duration,
-    /// When the attempt is interrupted.
+    /// When the attempt will be interrupted.
     timeout: Option<Duration>,
     timed_out: bool,
     began: Duration,
     progress: Option<Vec<u8>>,
 }
 
-/// A running task that must be interrupted. The caller does it, without any lock.
+/// Running tasks to interrupt. The caller does it, holding no lock.
 pub(crate) type Interrupts = Vec<Interrupter>;
 
-/// What to do with a task that the pool has come to.
+/// What to do with a task that the pool is about to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begin {
     /// Run it.
     Run,
-    /// It was cancelled while it waited: report that.
+    /// It was cancelled while it waited: report this.
     Cancelled,
-    /// It is no longer this worker's: do nothing.
+    /// This worker no longer holds it: do nothing.
     Lost,
 }
 
-/// What the ledger knows about a task whose handler has returned.
+/// The ledger's entry of a task whose handler has returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finished {
     pub(crate) is_cancelled: bool,
     pub(crate) timed_out: bool,
-    /// The worker is past its grace: an attempt that was cut short is given back.
+    /// Whether the worker is past its grace period: an interrupted attempt is then given back.
     pub(crate) is_stopping: bool,
-    /// No other task waits or runs: the reporting thread has nothing better to do.
+    /// Whether no other task waits or runs: the pool thread may then settle the report itself.
     pub(crate) is_last: bool,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Ledger {
     pub(crate) lease_lost: u64,
 }
 
-/// A moving average of seconds.
+/// A moving average, in seconds.
 #[derive(Debug, Default, Clone, Copy)]
 struct Average(Option<f64>);
 
@@ -152,8 +152,8 @@ impl Ledger {
         self.suspects == 0
     }
 
-    /// Engine calls have failed for two thirds of a lease: what is held may be lost soon, so take
-    /// no more.
+    /// Engine calls have failed for two thirds of a lease: leases may be lost soon, so claim
+    /// nothing.
     pub(crate) fn is_cut_off(&self, now: Duration) -> bool {
         self.failing_since.is_some_and(|since| now.saturating_sub(since) >= self.lease * 2 / 3)
     }
@@ -165,7 +165,7 @@ impl Ledger {
         }
         let room = (self.threads + self.prefetch).saturating_sub(self.unfinished());
         let backlog = self.held.len() - self.unfinished();
-        // Wait until a good part is free: a claim of one costs the engine as much as a claim of
+        // Wait until half of it is free: a claim of one task costs the engine as much as a claim of
         // fifty.
         if room == 0 || room < self.prefetch / 2 || backlog > BATCH_LIMIT {
             return None;
@@ -189,8 +189,8 @@ impl Ledger {
         }
     }
 
-    /// The answer to a claim that was sent at `asked`. A task that this worker held before and lost
-    /// without noticing is held anew; its old run must be interrupted.
+    /// Enters the answer to a claim that was sent at `asked`. If this worker lost one of the tasks
+    /// without noticing, the old attempt must be interrupted.
     pub(crate) fn claimed(
         &mut self,
         tasks: &[Claimed],
@@ -226,7 +226,7 @@ impl Ledger {
         flags
     }
 
-    /// Hides the round trip for short tasks, and only for those.
+    /// Prefetches to hide the round trip, but only for short tasks.
     fn choose_prefetch(&self) -> usize {
         let (Some(claim), Some(run)) = (self.claim_time.0, self.run_time.0) else { return 0 };
         if run > 10.0 * claim {
@@ -240,7 +240,7 @@ impl Ledger {
         self.held.get_mut(&fence.id).filter(|held| held.attempt == fence.attempt)
     }
 
-    /// The pool has come to a task.
+    /// Called before the pool runs a task.
     pub(crate) fn begin(
         &mut self,
         fence: Fence,
@@ -252,7 +252,7 @@ impl Ledger {
             return Begin::Lost;
         };
         if held.flags.cancelled.load(Ordering::Relaxed) {
-            // The cancel found no thread to interrupt, so it must be noticed here.
+            // The cancel found no thread to interrupt, so it is handled here.
             self.skip(fence);
             return Begin::Cancelled;
         }
@@ -271,8 +271,8 @@ impl Ledger {
         self.held.get(&fence.id).and_then(|held| held.timeout)
     }
 
-    /// The handler has returned. `None`: the task was lost meanwhile, so there is nothing to
-    /// report.
+    /// Called when the handler has returned. `None`: the task was lost meanwhile, so there is
+    /// nothing to report.
     pub(crate) fn finish(&mut self, fence: Fence, now: Duration) -> Option<Finished> {
         let (is_stopping, is_last) = (self.is_stopping, self.unfinished() == 1);
         let held = self.get(fence).filter(|held| held.phase == Phase::Running)?;
@@ -286,7 +286,7 @@ impl Ledger {
         Some(Finished { is_cancelled, timed_out, is_stopping, is_last })
     }
 
-    /// A task that never began is reported as it is. False: it is no longer this worker's.
+    /// Prepares the report of a task that never began. False: this worker no longer holds it.
     pub(crate) fn skip(&mut self, fence: Fence) -> bool {
         let Some(held) = self.get(fence).filter(|held| held.phase == Phase::Waiting) else { return false };
         held.phase = Phase::Reporting;
@@ -294,14 +294,14 @@ impl Ledger {
         true
     }
 
-    /// The report was answered.
+    /// Removes a task whose report was answered.
     pub(crate) fn settled(&mut self, fence: Fence) {
         if self.get(fence).is_some() {
             self.forget(fence.id);
         }
     }
 
-    /// Tells whether a report may still count.
+    /// Returns true if a report may still be accepted.
     pub(crate) fn holds(&self, fence: Fence) -> bool {
         self.held.get(&fence.id).is_some_and(|held| held.attempt == fence.attempt)
     }
@@ -315,15 +315,14 @@ impl Ledger {
         }
         self.suspects -= usize::from(held.is_suspect);
         if self.held.is_empty() {
-            // Nothing is left to renew, so no renewal could end the state of being cut off. Claims
-            // find out.
+            // Without leases no renewal can end the cut-off state. Let claims try again.
             self.failing_since = None;
         }
         Some(held)
     }
 
-    /// The engine has handed out a task anew. If its report is on the way, the engine may have
-    /// taken it already: a retry without a wait comes back before the answer is entered here.
+    /// The engine has handed out a task again. If this worker's report is on its way, the engine
+    /// may have taken it: a retry without a delay can be claimed before the answer arrives here.
     fn lose_earlier(&mut self, id: TaskId) -> Option<Interrupter> {
         if self.held.get(&id)?.phase == Phase::Reporting {
             self.forget(id);
@@ -339,8 +338,8 @@ impl Ledger {
         held.interrupter
     }
 
-    /// Leases to extend now: those held longer than a third of a lease, the oldest first, and those
-    /// with news.
+    /// Leases to extend now: those older than a third of a lease, oldest first, and those with a
+    /// progress report.
     pub(crate) fn renewals(&mut self, now: Duration) -> Vec<(Fence, Option<Vec<u8>>)> {
         let third = self.lease / 3;
         let is_due = |held: &Held| now.saturating_sub(held.renewed) >= third || held.progress.is_some();
@@ -355,7 +354,7 @@ impl Ledger {
         due.into_iter().map(take).collect()
     }
 
-    /// The answers to renewals that were sent at `asked`.
+    /// Enters the answers to renewals that were sent at `asked`.
     pub(crate) fn renewed(&mut self, fences: &[Fence], answers: &[Renewed], asked: Duration) -> Interrupts {
         self.failing_since = None;
         let mut interrupts = Vec::new();
@@ -378,12 +377,12 @@ impl Ledger {
         interrupts
     }
 
-    /// Renewing failed.
+    /// Notes that a renewal failed.
     pub(crate) fn renew_failed(&mut self, now: Duration) {
         self.failing_since.get_or_insert(now);
     }
 
-    /// A task should stop because it was cancelled.
+    /// Marks a task as cancelled. Returns what to interrupt.
     pub(crate) fn cancel(&mut self, fence: Fence) -> Option<Interrupter> {
         let held = self.get(fence)?;
         if held.flags.cancelled.swap(true, Ordering::Relaxed) {
@@ -392,12 +391,12 @@ impl Ledger {
         held.interrupter.clone()
     }
 
-    /// The attempt that this worker holds of a task.
+    /// The fence of this worker's attempt of a task.
     pub(crate) fn fence_of(&self, id: TaskId) -> Option<Fence> {
         self.held.get(&id).map(|held| Fence { id, attempt: held.attempt })
     }
 
-    /// Gives up tasks whose lease is over, and interrupts attempts whose time is over.
+    /// Gives up tasks whose lease has expired, and interrupts attempts that have timed out.
     pub(crate) fn pass_time(&mut self, now: Duration) -> Interrupts {
         let over: Vec<TaskId> =
             self.held.iter().filter(|(_, held)| now >= held.valid_until).map(|(id, _)| *id).collect();
@@ -420,18 +419,18 @@ impl Ledger {
             (held.renewed + third).min(held.valid_until).min(timeout.unwrap_or(Duration::MAX))
         };
         let next = self.held.values().map(of).min().unwrap_or(Duration::MAX);
-        // A renewal that failed is tried again by the regular beat, not in a loop.
+        // A failed renewal is repeated at the regular beat, not in a tight loop.
         next.max(now + Duration::from_millis(10)).min(now + self.lease / 6)
     }
 
-    /// The handler has news.
+    /// Stores a progress report of the handler.
     pub(crate) fn report_progress(&mut self, fence: Fence, progress: Vec<u8>) {
         if let Some(held) = self.get(fence) {
             held.progress = Some(progress);
         }
     }
 
-    /// Takes no more tasks. Returns those that have not begun: they are given back.
+    /// Stops claiming. Returns the tasks that have not begun, to be given back.
     pub(crate) fn drain(&mut self) -> Vec<Fence> {
         self.is_draining = true;
         let waiting = self.held.iter().filter(|(_, held)| held.phase == Phase::Waiting);
@@ -444,14 +443,14 @@ impl Ledger {
         fences
     }
 
-    /// The grace is over: everything that runs should stop.
+    /// The grace period is over: everything that runs should stop.
     pub(crate) fn stop(&mut self) -> Interrupts {
         self.is_stopping = true;
         self.held.values().filter_map(|held| held.interrupter.clone()).collect()
     }
 
-    /// The handlers that run did not react. They are given back, and what they still do does not
-    /// count.
+    /// Gives up running handlers that ignored the interrupt. Their tasks are given back; what the
+    /// handlers still do is ignored.
     pub(crate) fn abandon(&mut self) -> Vec<Fence> {
         let mut fences = Vec::new();
         for (id, held) in &mut self.held {

@@ -1,7 +1,7 @@
-//! Workers: threads that claim tasks for an ordinary pool and report what became of them.
+//! Workers: threads that claim tasks for an ordinary pool and report their outcomes.
 //!
-//! The feeder claims what the pool has room for, the reporter settles, the renewer extends leases,
-//! and a fourth thread ticks. What they decide is in the [`ledger`], which is a pure value.
+//! The feeder claims tasks for which the pool has room, the reporter settles, the renewer extends
+//! leases, and a fourth thread ticks. Their decisions are in the [`ledger`], which has no threads.
 
 mod feeder;
 pub(crate) mod ledger;
@@ -68,8 +68,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Lets the handler that was registered last serve another name too: the old one of a task type
-    /// that was renamed.
+    /// Lets the handler that was registered last serve another name too: the old name of a renamed
+    /// task type.
     pub fn also(mut self, name: &str) -> Self {
         if let Some(handler) = self.last.as_ref().and_then(|last| self.handlers.get(last)).cloned() {
             self.handlers.insert(name.to_owned(), handler);
@@ -77,7 +77,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets the pool; by default one with a thread per core. Others may use it too.
+    /// Sets the pool, which may have other tasks too; by default one with a thread per core.
     pub fn pool(mut self, pool: ThreadPoolExecutor) -> Self {
         self.pool = Some(pool);
         self
@@ -89,8 +89,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Changes error texts before they are stored, because they may carry secrets. To store none,
-    /// return an empty text.
+    /// Transforms error texts before they are stored, because they may contain secrets. To store
+    /// none, return an empty text.
     pub fn redact_errors(mut self, redact: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         self.redact = Some(Arc::new(redact));
         self
@@ -135,7 +135,7 @@ impl WorkerBuilder {
         for (name, body) in bodies {
             let shared = Arc::clone(&worker.shared);
             let builder = std::thread::Builder::new().name(format!("cluster-{name}"));
-            // If this fails, dropping the worker ends the threads that are there.
+            // On failure, dropping the worker ends the threads that have started.
             worker.threads.push(builder.spawn(move || body(&shared)).map_err(OpenError::Thread)?);
         }
         Ok(worker)
@@ -150,25 +150,25 @@ impl fmt::Debug for WorkerBuilder {
     }
 }
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DrainReport {
-    /// Tasks that this worker finished in its life.
+    /// Tasks that this worker finished since its start.
     pub finished: u64,
-    /// Tasks that this worker gave back in its life.
+    /// Tasks that this worker gave back since its start.
     pub given_back: u64,
-    /// Reports that were refused in its life, because the lease had been lost.
+    /// Reports that were refused since its start, because the lease had been lost.
     pub refused: u64,
-    /// Handlers that did not react to the interrupt. Their tasks were given back; what they still
-    /// do does not count.
+    /// Handlers that ignored the interrupt. Their tasks were given back; what the handlers still do
+    /// is ignored.
     pub still_running: usize,
 }
 
-/// What a worker has done.
+/// Statistics of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct WorkerStats {
-    /// Tasks that it holds.
+    /// Tasks that it holds now.
     pub held: usize,
     /// Tasks that it has claimed.
     pub claimed: u64,
@@ -178,16 +178,15 @@ pub struct WorkerStats {
     pub failed: u64,
     /// Tasks that it gave back.
     pub given_back: u64,
-    /// Reports that were refused, because the lease had been lost. Something is wrong if this
-    /// grows.
+    /// Reports that were refused because the lease had been lost. Growth is a sign of a problem.
     pub fence_refused: u64,
-    /// Leases that were lost. Something is wrong if this grows.
+    /// Leases that were lost. Growth is a sign of a problem.
     pub lease_lost: u64,
-    /// Tasks that it had no handler for.
+    /// Claimed tasks for which it had no handler.
     pub no_handler: u64,
-    /// Work that was found although no hint came. Something is wrong if this grows.
+    /// Work that was found without a hint. Growth is a sign of a problem.
     pub safety_poll_found_work: u64,
-    /// Calls of the engine that failed.
+    /// Engine calls that failed.
     pub engine_errors: u64,
 }
 
@@ -216,17 +215,17 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Its identity, made fresh at this start.
+    /// Its identity, fresh at each start.
     pub fn id(&self) -> &WorkerId {
         &self.shared.id
     }
 
-    /// What it has done.
+    /// Its statistics.
     pub fn stats(&self) -> WorkerStats {
         self.shared.stats()
     }
 
-    /// Tells whether it takes tasks: it is not draining, and the engine has answered within two
+    /// Returns true if it claims tasks: it is not draining, and the engine has answered within two
     /// thirds of a lease.
     pub fn is_healthy(&self) -> bool {
         let now = self.shared.now();
@@ -238,14 +237,14 @@ impl Worker {
             && (is_busy || now.saturating_sub(since) < self.shared.lease * 2 / 3)
     }
 
-    /// Tells whether it drains, because of [`drain`](Self::drain) or because an administrator
-    /// asked.
+    /// Returns true if it drains, because of [`drain`](Self::drain) or at an administrator's
+    /// request.
     pub fn is_draining(&self) -> bool {
         self.shared.ledger().is_draining()
     }
 
-    /// Claims nothing more, gives back what has not begun, and waits `grace` for what runs. Then it
-    /// interrupts the rest and gives it back too. No attempt is used up by any of this.
+    /// Claims nothing more, gives back tasks that have not begun, and waits `grace` for the running
+    /// ones. Then it interrupts these and gives them back too. None of this uses up an attempt.
     pub fn drain(mut self, grace: Duration) -> DrainReport {
         self.end(grace)
     }
@@ -256,7 +255,7 @@ impl Worker {
         }
         let shared = Arc::clone(&self.shared);
         shared.begin_drain();
-        // A claim that is on its way reaches the ledger first. No later one is sent.
+        // A claim that is on its way enters the ledger first. No later one is sent.
         drop(lock(&shared.feeding));
         let mut still_running = 0;
         if !wait_for(&shared, grace, Ledger::unfinished) {
@@ -273,8 +272,8 @@ impl Worker {
                 }
             }
         }
-        // A task is held until its report is answered. If the engine is away, leases heal what is
-        // not reported.
+        // A task is held until its report is answered. If the engine does not answer, the leases
+        // expire.
         wait_for(&shared, shared.lease, Ledger::held);
         self.stop_threads();
         let _ = shared.engine.remove_worker(&shared.id);
@@ -305,7 +304,7 @@ impl Worker {
     }
 }
 
-/// Waits until the ledger counts none. False: the time was over first.
+/// Waits until the count is zero. Returns false on timeout.
 fn wait_for(shared: &Shared, time: Duration, count: fn(&Ledger) -> usize) -> bool {
     let deadline = Instant::now().checked_add(time);
     let mut ledger = shared.ledger();
@@ -315,7 +314,7 @@ fn wait_for(shared: &Shared, time: Duration, count: fn(&Ledger) -> usize) -> boo
         if left.is_zero() {
             return false;
         }
-        // Settling notifies; a lost lease does not, so look again now and then.
+        // Settling notifies, but a lost lease does not, so check every 100 ms.
         let wait = left.min(Duration::from_millis(100));
         ledger = shared.room.wait_timeout(ledger, wait).unwrap_or_else(PoisonError::into_inner).0;
     }

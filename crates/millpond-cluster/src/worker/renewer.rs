@@ -1,5 +1,5 @@
-//! Keeps leases alive and interrupts what must stop, on a thread that no handler can block. A
-//! second thread does what time demands of the whole queue.
+//! Renews leases and interrupts tasks that must stop, on a thread that no handler can block. A
+//! second thread does the maintenance of the whole queue.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use super::shared::{Shared, interrupt_all};
 use crate::engine::{BATCH_LIMIT, Fence, Verdict};
 
-/// News of handlers are sent at most this often.
+/// Progress reports are sent at most this often.
 const SHORTEST_BEAT: Duration = Duration::from_millis(100);
-/// Promotion, expiry, periodic tasks, purging and orders, at least about this often.
+/// Maximum time between ticks: promotion, expiry, periodic tasks, purging and orders.
 const LONGEST_TICK: Duration = Duration::from_secs(1);
 
 /// The time between two ticks. The tasks of a dead worker wait for the end of their lease and then
-/// for a tick, so a short lease needs short ticks: a tenth of it, and a tenth of that for jitter,
-/// leave room for the claim within 1.2 leases.
+/// for a tick. A tenth of the lease, and a tenth of that for jitter, leave time to claim within 1.2
+/// leases.
 fn tick_period(lease: Duration) -> Duration {
     (lease / 10).min(LONGEST_TICK)
 }
@@ -93,7 +93,7 @@ pub(super) fn tick(shared: &Arc<Shared>) {
 }
 
 impl Shared {
-    /// Claims nothing more, and gives back what has not begun. Returns how many.
+    /// Stops claiming, and gives back tasks that have not begun. Returns their number.
     pub(super) fn begin_drain(&self) -> usize {
         let fences = {
             let mut ledger = self.ledger();

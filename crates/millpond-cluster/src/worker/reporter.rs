@@ -1,7 +1,7 @@
-//! Brings reports to the engine, many at a time.
+//! Sends reports to the engine, in batches.
 //!
-//! A pool thread with nothing else to do settles its own report, which saves a change of threads.
-//! Otherwise the reporter takes everything that has gathered.
+//! A pool thread without further tasks settles its own report, which saves a thread switch.
+//! Otherwise the reporter sends all pending reports.
 
 use std::sync::{Arc, PoisonError};
 
@@ -11,8 +11,7 @@ use crate::engine::{BATCH_LIMIT, Report, Settle, Verdict};
 use crate::hub::Outcome;
 
 impl Shared {
-    /// Passes a report on. `is_last`: the calling thread has nothing better to do than to settle
-    /// it.
+    /// Queues a report. With `is_last`, the calling thread has no further tasks and settles it.
     pub(super) fn report(&self, report: Report, is_last: bool) {
         let mut reports = lock(&self.reports);
         if is_last && !reports.is_settling && reports.list.is_empty() {
@@ -39,11 +38,11 @@ impl Shared {
         }
     }
 
-    /// Settles one batch. Gives the reports back if the engine could not be asked.
+    /// Settles one batch. Returns the reports if the engine did not answer.
     fn settle(&self, mut batch: Vec<Report>) -> Result<(), Vec<Report>> {
         {
             let ledger = self.ledger();
-            // A lost lease: the engine would refuse, and the task is somebody else's now.
+            // After a lost lease the engine would refuse: another worker may hold the task.
             batch.retain(|report| ledger.holds(report.fence));
         }
         if batch.is_empty() {
@@ -64,7 +63,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Tells the handles of this process: the engine leaves no notice for them.
+    /// Informs the handles of this process: the engine leaves no notice for them.
     fn tell_handles(&self, batch: Vec<Report>, accepted: &[bool]) {
         let mut unsure = Vec::new();
         for (report, is_accepted) in batch.into_iter().zip(accepted) {
@@ -73,12 +72,12 @@ impl Shared {
                 _ if !is_accepted => Counts::add(&self.counts.refused, 1),
                 Verdict::Succeeded(result) => self.hub.deliver(id, &Outcome::Succeeded(result)),
                 Verdict::Cancelled => self.hub.deliver(id, &Outcome::Cancelled),
-                // Whether the task ended by this is the engine's decision.
+                // Only the engine decides whether this ended the task.
                 _ if self.hub.has_handle(id) => unsure.push(id),
                 _ => {}
             }
         }
-        // If it fails, the safety poll finds them.
+        // On failure the safety poll finds them.
         let _ = self.hub.look_up(&unsure);
     }
 }

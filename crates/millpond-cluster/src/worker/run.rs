@@ -1,4 +1,4 @@
-//! Runs one task: decode, handler, encode, report. On a thread of the pool, or of the caller.
+//! Runs one task: decode, call the handler, encode, report. On a pool thread or the caller's.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -17,11 +17,11 @@ use crate::id::TaskId;
 use crate::state::{DeadReason, State};
 
 thread_local! {
-    /// The workers whose handlers run on this thread, the innermost last.
+    /// The workers whose handlers run on this thread, innermost last.
     static CURRENT: RefCell<Vec<Arc<Shared>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Leaves `CURRENT` as it was, also when a handler panics.
+/// Restores `CURRENT`, also when a handler panics.
 struct Entered;
 
 impl Entered {
@@ -89,7 +89,8 @@ fn context(
     }
 }
 
-/// What a handler's return means. An interrupted attempt ends by the reason of the interrupt.
+/// Converts the handler's return value. The reason of an interrupt decides how an interrupted
+/// attempt ends.
 fn verdict(
     shared: &Shared,
     task: &Claimed,
@@ -159,13 +160,13 @@ impl Shared {
         interrupt_all(lost);
         let flags = flags.pop().expect("one task, one set of flags");
         let shared = Arc::clone(self);
-        // As a task of its own, so that it has its own interrupt flag.
+        // As a separate task, so that it has its own interrupt flag.
         Task::new(move || run(&shared, &task, flags)).run();
     }
 }
 
-/// A handler that joins a task that no worker has begun runs it itself: nested submit-and-join
-/// cannot starve a queue.
+/// Runs the task if a handler joins it and no worker has begun it: nested submit-and-join cannot
+/// starve a queue.
 pub(crate) fn run_in_place(core: &Core, id: TaskId) {
     let worker = CURRENT.with_borrow(|current| current.last().cloned());
     let Some(worker) = worker.filter(|worker| Arc::ptr_eq(&worker.hub, &core.hub)) else { return };

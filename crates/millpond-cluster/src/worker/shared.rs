@@ -1,4 +1,4 @@
-//! What the threads of one worker share.
+//! State that the threads of one worker share.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::engine::{Engine, Fence, Report, Verdict, WorkerRow};
 use crate::hub::Hub;
 use crate::id::{SubmitterId, TaskId, WorkerId};
 
-/// A registered function: arguments in, result out, both encoded.
+/// A registered function: encoded arguments to encoded result.
 pub(crate) type Handler = Arc<dyn Fn(&TaskContext, &[u8]) -> Result<Vec<u8>, TaskError> + Send + Sync>;
 
-/// Changes error texts before they are stored.
+/// Transforms error texts before they are stored.
 pub(crate) type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// See the [module](self). Locks are taken in the order `feeding`, `ledger`, `reports`. None is
@@ -35,12 +35,13 @@ pub(crate) struct Shared {
     pub(crate) pool: ThreadPoolExecutor,
     started: Instant,
     pub(super) ledger: Mutex<Ledger>,
-    /// A task finished, or the worker drains: the feeder looks again. Guarded by `ledger`.
+    /// Notified when a task has finished or the worker drains: the feeder checks again. Guarded by
+    /// `ledger`.
     pub(super) room: Condvar,
-    /// Something needs the renewer before its time. Guarded by `ledger`.
+    /// Wakes the renewer early. Guarded by `ledger`.
     pub(super) attention: Condvar,
-    /// Held from the question how much to claim until the ledger has the answer: no two claims
-    /// count on the same room, and the end of a worker does not overtake a claim.
+    /// Held from deciding how much to claim until the ledger has the answer. So no two claims
+    /// use the same capacity, and the end of a worker does not overtake a claim.
     pub(super) feeding: Mutex<()>,
     pub(super) reports: Mutex<Reports>,
     pub(super) reported: Condvar,
@@ -49,11 +50,11 @@ pub(crate) struct Shared {
     pub(super) counts: Counts,
 }
 
-/// Reports that the engine has not answered.
+/// Reports that the engine has not answered yet.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     pub(super) list: Vec<Report>,
-    /// A thread is settling.
+    /// Whether a thread is settling.
     pub(super) is_settling: bool,
 }
 
@@ -68,8 +69,8 @@ pub(super) struct Counts {
     pub(super) no_handler: AtomicU64,
     pub(super) safety_poll: AtomicU64,
     pub(super) engine_errors: AtomicU64,
-    /// The last engine call of the feeder or the renewer succeeded at this time, in milliseconds
-    /// since the start.
+    /// When an engine call of the feeder or the renewer last succeeded, in milliseconds since the
+    /// start.
     pub(super) last_success: AtomicU64,
 }
 
@@ -83,7 +84,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Everything that a worker is made of.
+/// The components of a worker.
 pub(super) struct Parts {
     pub(super) engine: Arc<dyn Engine>,
     pub(super) hub: Arc<Hub>,
@@ -95,7 +96,7 @@ pub(super) struct Parts {
     pub(super) pool: ThreadPoolExecutor,
 }
 
-/// A pool without a useful maximum is fed this many tasks at a time.
+/// Maximum number of tasks held for a pool without a useful maximum size.
 const MOST_THREADS: usize = 512;
 
 impl Shared {
@@ -134,12 +135,12 @@ impl Shared {
         lock(&self.ledger)
     }
 
-    /// A thread of the worker should end.
+    /// Returns true if the worker's threads should end.
     pub(super) fn is_stopped(&self) -> bool {
         *lock(&self.stop)
     }
 
-    /// Sleeps, unless the worker is stopped. True: it is.
+    /// Sleeps until the time is over or the worker is stopped. Returns true if it is stopped.
     pub(super) fn pause(&self, time: Duration) -> bool {
         let stop = lock(&self.stop);
         let running = |stop: &mut bool| !*stop;
@@ -159,7 +160,7 @@ impl Shared {
         *self.queue == *queue && self.handlers.contains_key(name) && !self.ledger().is_draining()
     }
 
-    /// A cancel by this process: the task need not wait for the next renewal.
+    /// Cancels a task for a canceller in this process, without waiting for the next renewal.
     pub(crate) fn cancel(&self, id: TaskId) {
         let interrupter = {
             let mut ledger = self.ledger();
@@ -207,7 +208,7 @@ impl Shared {
     }
 }
 
-/// Interrupts tasks, without any lock of the worker: callbacks of users run here.
+/// Interrupts tasks, holding no lock of the worker, because this runs user callbacks.
 pub(super) fn interrupt_all(interrupts: Interrupts) {
     interrupts.iter().for_each(millpond::interrupt::Interrupter::interrupt);
 }

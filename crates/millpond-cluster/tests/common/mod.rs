@@ -1,4 +1,4 @@
-//! What several tests need: a folder of their own, and waiting for a condition.
+//! Shared helpers: a temporary folder, and waiting for a condition.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ impl Drop for Folder {
     }
 }
 
-/// Polls until the condition holds. The limit is for a machine that is very busy.
+/// Polls until the condition holds. The limit allows for a busy machine.
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {

@@ -1,4 +1,4 @@
-//! Scenarios: every operation with its refusals, the edges of batches, unique keys, capacity,
+//! Scenarios: every operation and its refusals, limits of batches, unique keys, capacity,
 //! retention.
 
 use std::time::Duration;
@@ -94,7 +94,7 @@ suite! {
         assert_eq!((answers, claimed[0].fence.id, claimed.len()), (vec![Submitted::New; 2], id(2), 1));
         let (answers, claimed) = kit.engine.submit_and_claim(&[task(2)], &kit.ask(1, 5)).unwrap();
         assert_eq!((answers, claimed[0].fence.id), (vec![Submitted::Known(State::Running)], id(3)));
-        // What it leaves behind is announced to a feeder that waits.
+        // The task that it does not claim must wake a waiting feeder.
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| kit.engine.wait_work(QUEUE, true, seconds(3600)).unwrap());
             kit.engine.submit_and_claim(&[task(4), task(5)], &kit.ask(1, 1)).unwrap();
@@ -394,7 +394,7 @@ suite! {
     }
 
     fn wait_work_returns_at_once_if_there_is_work(kit) {
-        // The timeout is the test: it would not end within it.
+        // With so long a timeout, the test hangs unless the wait returns early.
         let long = seconds(3600);
         kit.submit(&[task(1)]);
         kit.engine.wait_work(QUEUE, true, long).unwrap();
@@ -469,7 +469,7 @@ suite! {
     fn deleted_queue_is_gone_batch_by_batch_and_others_are_untouched(kit) {
         let other = |n| NewTask { queue: "other".to_owned(), ..task(n) };
         kit.submit(&[other(1), NewTask { delay: seconds(9), ..other(2) }]);
-        // Dead, suspect, running, delayed, with a key, and more than a batch of ready ones.
+        // Dead, suspect, running, delayed, with a unique key, and more than a batch of ready tasks.
         let fence = kit.running(10);
         assert!(kit.settle(1, fence, permanent()));
         kit.running(11);

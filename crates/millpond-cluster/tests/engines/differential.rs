@@ -1,5 +1,5 @@
-//! Random sequences of operations on the memory engine and on SQLite: equal answers and equal
-//! records at each step.
+//! Random operations on the memory engine and on SQLite: equal answers and equal records after each
+//! step.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SEEDS: u64 = 30;
 const STEPS: usize = 150;
 const IDS: u128 = 24;
 
-/// A small generator, so that a seed gives the same sequence everywhere.
+/// A small generator: a seed gives the same sequence on every machine.
 struct Random(u64);
 
 impl Random {
@@ -66,12 +66,12 @@ fn random_verdict(random: &mut Random) -> Verdict {
     }
 }
 
-/// Fences that are current, and some that are not.
+/// A current fence, or sometimes an outdated one.
 fn random_fence(random: &mut Random) -> Fence {
     Fence { id: id(u128::from(random.below(IDS as u64))), attempt: 1 + random.below(3) as u32 }
 }
 
-/// Does one random thing to an engine and describes the answer.
+/// Applies one random operation to an engine and describes the answer.
 fn step(random: &mut Random, kit: &Kit) -> String {
     let engine = &kit.engine;
     let n = 1 + random.below(3) as u32;
@@ -111,8 +111,8 @@ fn step(random: &mut Random, kit: &Kit) -> String {
     }
 }
 
-/// Places differ: SQLite reuses those of deleted rows. Their order is compared by the order of the
-/// list.
+/// Positions differ, because SQLite reuses those of deleted rows. The order of the list is compared
+/// instead.
 fn records(kit: &Kit) -> Vec<Record> {
     let ask = Browse { limit: 500, ..Browse::default() };
     let page = kit.engine.browse(&ask).unwrap();

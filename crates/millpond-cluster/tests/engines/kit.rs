@@ -1,4 +1,4 @@
-//! An engine with a clock that the test moves, and short ways to use it.
+//! An engine with a manual clock, and shortcuts to use it.
 
 use std::time::Duration;
 
@@ -107,7 +107,7 @@ impl Kit {
         self.engine.tick(QUEUE, 500).unwrap()
     }
 
-    /// Lets the leases of everything that runs run out.
+    /// Lets the leases of all running tasks expire.
     pub(crate) fn lose_workers(&self) {
         self.clock.advance(LEASE + Duration::from_millis(1));
         self.tick();

@@ -1,4 +1,4 @@
-//! One suite that every engine runs, and random sequences that every engine answers alike.
+//! One suite that every engine runs, and random sequences that compare the engines.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! A pool in a known state, and a recorder that remembers.
+//! A pool in a known state, and a recorder that keeps what it receives.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,11 +9,11 @@ use metrics::{
 };
 use millpond::{TaskHandle, ThreadPoolExecutor, WorkQueue};
 
-/// A pool of one thread and a queue of two. One task completed, one panicked, one was cancelled,
-/// one was refused, one runs and one waits.
+/// A pool with one thread and a queue of two. One task completed, one panicked, one was cancelled,
+/// one was rejected, one is running and one is queued.
 pub(crate) struct Fixture {
     pub(crate) pool: ThreadPoolExecutor,
-    /// Dropping it ends the task that runs.
+    /// Dropping it ends the running task.
     release: mpsc::Sender<()>,
     runs: TaskHandle<()>,
     waits: TaskHandle<()>,
@@ -41,7 +41,7 @@ impl Fixture {
         Fixture { pool, release, runs, waits }
     }
 
-    /// Lets all tasks end, and the threads too: from now on nothing changes.
+    /// Lets all tasks and threads end, so that nothing changes any more.
     pub(crate) fn end(self) -> ThreadPoolExecutor {
         drop(self.release);
         self.runs.join().unwrap();
@@ -51,8 +51,8 @@ impl Fixture {
     }
 }
 
-/// A recorder that keeps sums and counts of histograms, and the rest as it comes. Its counters
-/// never fall, as those of real recorders.
+/// A recorder that keeps sums and counts of histograms, and all other values unchanged. Counters
+/// never fall, as in real recorders.
 #[derive(Default)]
 pub(crate) struct Recorded {
     counters: Mutex<BTreeMap<String, Arc<AtomicU64>>>,
@@ -110,7 +110,7 @@ impl Recorded {
         self.samples().get(series).copied()
     }
 
-    /// What was described: type, name and unit.
+    /// The registered descriptions: type, name and unit.
     pub(crate) fn descriptions(&self) -> Vec<String> {
         self.descriptions.lock().unwrap().clone()
     }

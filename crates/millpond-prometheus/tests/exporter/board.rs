@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-/// The file, read as JSON.
+/// The board's file, parsed as JSON.
 pub(crate) fn read() -> Value {
     serde_json::from_str(include_str!("../../grafana/millpond.json")).expect("the board is JSON")
 }
 
-/// Every query: of the panels and of the annotations.
+/// Every query of the panels and the annotations.
 pub(crate) fn queries() -> Vec<String> {
     let mut queries = Vec::new();
     collect(&read(), &mut queries);

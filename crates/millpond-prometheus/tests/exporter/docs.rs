@@ -1,5 +1,5 @@
-//! The Grafana board, the alert rules and the page of documentation name only what is exported, and
-//! all of it.
+//! The Grafana board, the alert rules and the documentation name all exported metrics, and no
+//! others.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::reader::{Family, Sample, parse};
 const PAGE: &str = include_str!("../../docs/metrics.md");
 const RULES: &str = include_str!("../../alerts/millpond.rules.yml");
 
-/// All that a process can export.
+/// All metrics that a process can export.
 fn exported() -> Vec<Family> {
     let (pool, scheduled) = (Fixture::new("docs").end(), executors::scheduled(1));
     let mut text = String::new();
@@ -23,7 +23,7 @@ fn exported() -> Vec<Family> {
     parse(&text)
 }
 
-/// A use of a metric in a query: its name, and its matchers `label="value"`.
+/// A metric in a query: its name, and its matchers `label="value"`.
 struct Selector<'a> {
     name: &'a str,
     matchers: Vec<(&'a str, &'a str, &'a str)>,
@@ -58,7 +58,7 @@ fn check_query(query: &str, exported: &[Family]) {
         for (label, operator, value) in matchers {
             let mut values = samples.iter().filter_map(|sample| sample.label(label));
             let is_known = match (label, operator) {
-                ("instance" | "job", _) => true, // Prometheus adds them
+                ("instance" | "job", _) => true, // added by Prometheus
                 (_, "=" | "!=") => values.any(|known| known == value),
                 _ => values.next().is_some(),
             };
@@ -82,7 +82,7 @@ fn board_shows_every_metric() {
     }
 }
 
-/// Panels that overlap are moved by Grafana, and titles are how an operator finds them.
+/// Grafana moves panels that overlap, and an operator finds a panel by its title.
 #[test]
 fn panels_of_the_board_have_a_place_a_title_and_an_explanation() {
     let board = board::read();

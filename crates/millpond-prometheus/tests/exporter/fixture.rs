@@ -4,11 +4,11 @@ use std::sync::mpsc;
 
 use millpond::{TaskHandle, ThreadPoolExecutor, WorkQueue};
 
-/// A pool of one thread and a queue of two. One task completed, one panicked, one was cancelled,
-/// one was refused, one runs and one waits.
+/// A pool with one thread and a queue of two. One task completed, one panicked, one was cancelled,
+/// one was rejected, one is running and one is queued.
 pub(crate) struct Fixture {
     pub(crate) pool: ThreadPoolExecutor,
-    /// Dropping it ends the task that runs.
+    /// Dropping it ends the running task.
     release: mpsc::Sender<()>,
     runs: TaskHandle<()>,
     waits: TaskHandle<()>,
@@ -36,7 +36,7 @@ impl Fixture {
         Fixture { pool, release, runs, waits }
     }
 
-    /// Lets all tasks end, and the threads too: from now on nothing changes.
+    /// Lets all tasks and threads end, so that nothing changes any more.
     pub(crate) fn end(self) -> ThreadPoolExecutor {
         drop(self.release);
         self.runs.join().unwrap();

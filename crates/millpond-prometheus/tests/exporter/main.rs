@@ -1,4 +1,4 @@
-//! The exported text, and what is written about it: documentation, Grafana board, alert rules.
+//! The exported text and everything that refers to it: documentation, Grafana board, alert rules.
 
 mod board;
 mod docs;

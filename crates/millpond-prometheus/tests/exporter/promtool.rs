@@ -1,5 +1,5 @@
-//! What `promtool` says to the text, the alert rules and the queries of the Grafana board.
-//! `ci/metrics.sh` installs it. Without it, these tests say that they were skipped.
+//! `promtool` checks the text, the alert rules and the queries of the Grafana board.
+//! `ci/metrics.sh` installs it. Without it, these tests print that they were skipped.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,7 @@ use millpond_prometheus::{Bounds, Exporter};
 use crate::board;
 use crate::fixture::Fixture;
 
-/// `promtool`: the one named by the variable `PROMTOOL`, or the one of the search path. Says if
-/// there is none.
+/// Path of `promtool`: the variable `PROMTOOL`, or the search path. Prints a note if there is none.
 fn promtool() -> Option<PathBuf> {
     let named = std::env::var_os("PROMTOOL").map(PathBuf::from);
     let found = named.or_else(|| {
@@ -25,7 +24,7 @@ fn promtool() -> Option<PathBuf> {
     found
 }
 
-/// Runs it with this input; it must succeed. Returns all it said.
+/// Runs `promtool` with this input, asserts success, and returns its output.
 fn run(tool: &Path, arguments: &[&str], input: &str) -> String {
     let mut command = Command::new(tool);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

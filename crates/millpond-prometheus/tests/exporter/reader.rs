@@ -54,7 +54,7 @@ fn sample(line: &str) -> Sample {
     Sample { name: name.to_owned(), labels, value }
 }
 
-/// Reads labels up to the closing brace. Returns what follows it.
+/// Reads labels up to the closing brace. Returns the rest of the text.
 fn labels(mut text: &str) -> (Vec<(String, String)>, &str) {
     let mut labels = Vec::new();
     loop {
@@ -137,7 +137,7 @@ fn check_histogram(family: &Family) {
     }
 }
 
-/// The value of the series `name{labels}`, in the order in which they are written.
+/// The value of the series `name{labels}`, with the labels in the order of the text.
 pub(crate) fn value(families: &[Family], name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     let all = families.iter().flat_map(|family| &family.samples);
     let has = |sample: &&Sample| {

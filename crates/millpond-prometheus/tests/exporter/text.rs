@@ -12,7 +12,7 @@ use millpond_prometheus::{Bounds, Exporter};
 use crate::fixture::Fixture;
 use crate::reader::{Family, parse, value};
 
-/// The text of these pools only: tests of one process share the registry.
+/// The text of these pools only, because all tests of the process share the registry.
 fn render(exporter: &Exporter, pools: &[PoolSnapshot]) -> String {
     let mut text = String::new();
     exporter.write_snapshots(pools, &mut text).unwrap();
@@ -87,7 +87,7 @@ fn histograms_count_every_task_that_ran() {
     assert_eq!(busy, Some(snapshot.busy.as_secs_f64()));
 }
 
-/// Exact at every bound: no time is counted below a bound that it exceeds, and none is missing.
+/// No time is counted below a bound that it exceeds, and none is missing.
 #[test]
 fn buckets_are_exact_at_their_bounds() {
     let bounds = Bounds::new([1, 3, 50, 1000].map(Duration::from_micros));
@@ -202,7 +202,7 @@ fn text_without_pools_is_valid() {
     assert_eq!(value(&parse(&text), "millpond_build_info", &version), Some(1.0));
 }
 
-/// A metric that never has a sample, or is published under a name that is not in the list.
+/// Finds metrics that never have a sample, and samples whose name is not in the list.
 #[test]
 fn list_of_metrics_is_what_is_rendered() {
     let (pool, scheduled) = (Fixture::new("listed").end(), executors::scheduled(1));

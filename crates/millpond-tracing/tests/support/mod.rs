@@ -1,4 +1,4 @@
-//! A subscriber that keeps what it is told.
+//! A subscriber that keeps the events it receives.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,12 +22,12 @@ impl Told {
     }
 }
 
-/// All that was told to the process's subscriber.
+/// All events that the global subscriber received.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<Told>>>);
 
 impl Log {
-    /// Makes itself the subscriber of the process. Once.
+    /// Installs itself as the global subscriber. Call it once.
     pub(crate) fn install() -> Log {
         let log = Log::default();
         let subscriber = tracing_subscriber::registry().with(log.clone());
@@ -35,7 +35,7 @@ impl Log {
         log
     }
 
-    /// What was told of a pool.
+    /// The events of a pool.
     pub(crate) fn of(&self, pool: &str) -> Vec<Told> {
         let told = self.0.lock().unwrap();
         told.iter().filter(|told| told.fields.get("pool").is_some_and(|name| name == pool)).cloned().collect()

@@ -1,9 +1,9 @@
-//! Allocations: a small closure costs none, a task with a handle one; and what a burst took is
-//! given back.
+//! Allocations: a small closure needs none, a task with a handle one. The memory of a burst is
+//! returned.
 //!
-//! A counting allocator sees the whole process, so each test runs in a process of its own. It
-//! counts on all threads, between two moments when all workers sleep. What is made once is made in
-//! a first round that is not counted.
+//! A counting allocator sees the whole process, so each test runs in its own process. It counts the
+//! allocations of all threads between two times at which all workers are parked. One-time
+//! allocations happen in a first round that is not counted.
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -13,21 +13,20 @@ use crate::counting::{allocations_so_far, live_bytes, recent_sizes};
 use crate::support::{Gate, end, eventually, in_a_process_of_its_own, keep_busy, soon};
 use millpond::{TaskHandle, ThreadPoolExecutor, executors, interrupt};
 
-/// Tasks that are handed in before one waits for them: fewer than fit into a segment of the queue,
-/// whatever their size. So the queue needs the segment that is being filled, the one that is being
-/// emptied, and never a third.
+/// Tasks to submit before waiting for them. They fit into one segment of the queue, whatever their
+/// size. So the queue needs the segment being filled and the one being drained, never a third.
 const BATCH: usize = 64;
 const BATCHES: usize = 100;
 const TASKS: usize = BATCH * BATCHES;
 
-/// Tasks that have run. Not captured: there is a closure of no words at all.
+/// Tasks that have run. A static, because one closure must capture nothing at all.
 static RAN: AtomicUsize = AtomicUsize::new(0);
 
 fn ran() -> usize {
     RAN.load(Ordering::Acquire)
 }
 
-/// A pool whose threads sleep. Each has run a task: with its first one it gets its histograms.
+/// A pool whose threads are parked. Each has run a task, which allocates its histograms.
 fn pool() -> ThreadPoolExecutor {
     let pool = executors::fixed(2).unwrap();
     let both = Arc::new(Barrier::new(2));
@@ -39,16 +38,14 @@ fn pool() -> ThreadPoolExecutor {
     pool
 }
 
-/// Waits until every worker sleeps, with nothing left to do: from then on none of them allocates or
-/// frees.
+/// Waits until every worker is parked and has no work: from then on none allocates or frees.
 #[track_caller]
 fn quiet(pool: &ThreadPoolExecutor) {
     eventually(|| pool.queued_count() == 0 && pool.parked_workers().all == pool.pool_size());
 }
 
-/// Allocations, some of which may not belong to tasks: a thread that is about to park asks the
-/// system for the number of processors at most every three seconds, and std allocates for the
-/// answer.
+/// Allocations, including some that are not caused by tasks: at most every three seconds, a thread
+/// that is about to park queries the number of processors, for which std allocates.
 #[derive(Debug)]
 struct Counted {
     all: usize,
@@ -56,7 +53,7 @@ struct Counted {
     most_questions: usize,
 }
 
-/// Equal if what is left over is a whole number of questions, and not too many of them.
+/// Equal if the remaining allocations are a small whole number of such queries.
 impl PartialEq<usize> for Counted {
     fn eq(&self, expected: &usize) -> bool {
         let questions = (0..=self.most_questions).map(|questions| questions * self.by_each_question);
@@ -70,13 +67,13 @@ fn allocations_of_a_question() -> usize {
     allocations_so_far() - before
 }
 
-/// What `batch` allocates when it is called again and again, by all threads until they sleep.
+/// Counts the allocations of repeated calls of `batch`, by all threads until they are parked.
 #[track_caller]
 fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> Counted {
-    // A thread gets its interrupt flag when it first needs it: this one perhaps not before it
-    // sleeps for the first time.
+    // A thread allocates its interrupt flag on first use, which could otherwise be during the
+    // count.
     assert!(!interrupt::is_interrupted());
-    // Enough to have used every word of the queue's segments twice, and every list of the pool.
+    // Enough batches to use every word of the queue's segments, and every list of the pool, twice.
     (0..BATCHES).for_each(|_| batch());
     quiet(pool);
     let by_each_question = allocations_of_a_question();
@@ -88,7 +85,7 @@ fn allocations(pool: &ThreadPoolExecutor, mut batch: impl FnMut()) -> Counted {
     Counted { all, by_each_question, most_questions: 1 + begin.elapsed().as_secs() as usize / 3 }
 }
 
-/// What `execute` allocates for as many closures as `TASKS` says.
+/// Counts the allocations of `execute` for `TASKS` closures.
 #[track_caller]
 fn allocations_of<F: FnOnce() + Send + 'static>(make: impl Fn() -> F) -> Counted {
     let pool = pool();
@@ -133,8 +130,7 @@ fn execute_of_six_words_allocates_once() {
     });
 }
 
-/// The queue's words are not aligned to a cache line, so such a closure goes in a box, however
-/// small it is.
+/// The queue's words are not aligned to cache lines, so such a closure is boxed, however small.
 #[test]
 fn execute_of_a_coarsely_aligned_closure_allocates_once() {
     #[derive(Clone, Copy)]
@@ -153,8 +149,8 @@ fn execute_of_a_coarsely_aligned_closure_allocates_once() {
     });
 }
 
-/// The state shared by task and handle: the closure, then the result, and the waiter. This includes
-/// joining, from a thread that may have to park, and dropping the handle.
+/// The single allocation is the state that task and handle share. Joining from a thread that may
+/// park, and dropping the handle, are included.
 #[test]
 fn submit_allocates_once() {
     in_a_process_of_its_own("allocations::submit_allocates_once", || {
@@ -177,7 +173,7 @@ fn submit_allocates_once() {
     });
 }
 
-/// One at a time, so that the worker and the joining thread park and wake each other.
+/// One task at a time, so that the worker and the joining thread park and wake each other.
 #[test]
 fn submit_and_join_in_turns_allocates_once() {
     const IN_TURNS: usize = 16;
@@ -193,7 +189,7 @@ fn submit_and_join_in_turns_allocates_once() {
     });
 }
 
-/// A task has this state even if no thread waits for it.
+/// The state is allocated even if no thread waits for the task.
 #[test]
 fn submit_with_a_dropped_handle_allocates_once() {
     in_a_process_of_its_own("allocations::submit_with_a_dropped_handle_allocates_once", || {
@@ -210,8 +206,8 @@ fn submit_with_a_dropped_handle_allocates_once() {
     });
 }
 
-/// An overloaded pool must say no cheaply. `submit` makes the state of the task first, and gives it
-/// back inside the error.
+/// An overloaded pool must reject cheaply. `submit` allocates the state of the task first, and
+/// returns it inside the error.
 #[test]
 fn a_refusal_by_a_full_pool_allocates_nothing() {
     in_a_process_of_its_own("allocations::a_refusal_by_a_full_pool_allocates_nothing", || {
@@ -235,13 +231,13 @@ fn a_refusal_by_a_full_pool_allocates_nothing() {
     });
 }
 
-/// Puts many tasks into the queue of a pool whose only worker is busy, and returns the bytes that
-/// are live before, while they wait, and when they have run and the worker sleeps.
+/// Queues many tasks while the only worker of a pool is busy. Returns the live bytes before, while
+/// they wait, and after they have run and the worker is parked.
 fn burst<R>(execute: impl Fn(&ThreadPoolExecutor) -> R) -> [i64; 3] {
     const MANY: usize = 100_000;
     let live = live_bytes;
     let pool = executors::fixed(1).unwrap();
-    // What is made once: the gate's, the worker's, the queue's spare segments.
+    // One-time allocations: of the gate, the worker, and the queue's spare segments.
     let fill = |many: usize| {
         let gate = Gate::new();
         let busy = keep_busy(&pool, &gate);
@@ -263,9 +259,8 @@ fn burst<R>(execute: impl Fn(&ThreadPoolExecutor) -> R) -> [i64; 3] {
     [before, full, after]
 }
 
-/// The bytes that may be left of a burst: a spare segment of the queue, of 8 KiB, more than before;
-/// and the list of the segments, which keeps its room of a word for each, some 800 for 100 000
-/// tasks of eight words at most, and up to twice that because it grows by doubling: 16 KiB.
+/// Bytes that may remain after a burst. One more spare segment of the queue: 8 KiB. The list of
+/// segments: one word each, about 800 for 100 000 tasks, doubled by growth: 16 KiB. 1 KiB margin.
 const LEFT: i64 = 8 * 1024 + 16 * 1024 + 1024;
 
 #[test]

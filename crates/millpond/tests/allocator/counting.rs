@@ -9,7 +9,7 @@ struct Counting;
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
 static EVER: AtomicUsize = AtomicUsize::new(0);
-/// Sizes of the last few allocations, for the message of a test that counts too many.
+/// Sizes of the latest allocations, for the message of a test that counts too many.
 static SIZES: [AtomicUsize; 8] = [const { AtomicUsize::new(0) }; 8];
 
 /// Allocations that are live now.
@@ -27,7 +27,7 @@ pub(crate) fn allocations_so_far() -> usize {
     EVER.load(Ordering::Relaxed)
 }
 
-/// Sizes of the last few allocations, in no order.
+/// Sizes of the latest allocations, in no particular order.
 pub(crate) fn recent_sizes() -> Vec<usize> {
     SIZES.iter().map(|size| size.load(Ordering::Relaxed)).collect()
 }

@@ -1,6 +1,6 @@
-//! Memory: whatever becomes of a task, nothing of it is kept. Peer case 15.
+//! Memory: no memory of a finished task is kept, whatever its outcome. Peer case 15.
 //!
-//! A counting allocator sees the whole process, so each test runs in a process of its own.
+//! A counting allocator sees the whole process, so each test runs in its own process.
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,15 +23,14 @@ fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
 }
 
-/// Runs `round` a few times, until all that is made once is there, and then many times: after each
-/// the memory in use is again what it was. There is some play, for workers that are about to wait,
-/// which takes a little, and for lists that meet their largest size late; but what is kept of each
-/// round, or of every tenth, adds up to more.
+/// Runs `round` a few times for one-time allocations, and then many times: after each, the memory
+/// in use must be the same as before. There is a tolerance, for workers that are about to wait and
+/// for lists that reach their final size late. A leak in every round, or every tenth, exceeds it.
 fn stays_flat(most: usize, mut round: impl FnMut()) {
     const PLAY: (i64, i64) = (4, 4096);
-    Task::new(|| ()).run(); // from now on this thread has its flag, and a place for that of a task it runs itself
-    // Lists that forget what has ended only when they are full rise and fall, so the level is the
-    // highest of several looks.
+    Task::new(|| ()).run(); // allocates this thread's flag, and that of a task it runs itself
+    // Lists that remove ended entries only when they are full rise and fall, so the level is the
+    // maximum of several readings.
     let mut level = (0, 0);
     for _ in 0..10 {
         round();
@@ -47,12 +46,12 @@ fn stays_flat(most: usize, mut round: impl FnMut()) {
     }
 }
 
-/// Something to carry: a kilobyte.
+/// Captured data: a kilobyte.
 fn cargo() -> Vec<u8> {
     vec![7; 1024]
 }
 
-/// Brings the pool's ring of slots to the size that it keeps.
+/// Brings the ring of the pool's queue to its final size.
 fn fill_the_ring(pool: &ThreadPoolExecutor) {
     let gate = Gate::new();
     let handles: Vec<_> = (0..2000)
@@ -65,10 +64,10 @@ fn fill_the_ring(pool: &ThreadPoolExecutor) {
     assert!(handles.into_iter().map(soon).all(|outcome| outcome.is_ok()));
 }
 
-/// One task forevery way in which a task can end, on a pool with one busy worker and three places
+/// One task for every way in which a task can end, on a pool with one busy worker and three places
 /// in its queue.
 fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
-    // Success, by every way to the result; panic, with and without a handle.
+    // Success, by every way to get the result; panic, with and without a handle.
     let cargo_out = || {
         let cargo = cargo();
         move || cargo
@@ -86,7 +85,7 @@ fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
     pool.execute(explode()).unwrap();
     assert!(soon(pool.submit(|| ()).unwrap()).is_ok());
 
-    // The worker is busy now: what follows waits in the queue.
+    // The worker is busy now: further tasks wait in the queue.
     let gate = Gate::new();
     let busy = keep_busy(pool, &gate);
     let cancelled = pool.submit(cargo_out()).unwrap();
@@ -99,7 +98,7 @@ fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
     drop(pool.submit(cargo_out()).unwrap().cancel_on_drop());
     assert_eq!(pool.queued_count(), 0);
 
-    // Full: the next ones are refused, discarded, evict the oldest, or run here.
+    // Full: further tasks are rejected, discarded, evict the oldest, or run here.
     let waiting: Vec<_> = (0..3).map(|_| pool.submit(cargo_out()).unwrap()).collect();
     drop(pool.submit(cargo_out()).unwrap_err());
     pool.submit(cargo_out()).unwrap_err().into_task().run();
@@ -119,7 +118,7 @@ fn every_outcome(pool: &ThreadPoolExecutor, rng: &mut Rng) {
     soon(last).unwrap();
     drop(canceller);
 
-    // Cancelled while it runs.
+    // Cancelled while running.
     let running = pool.submit(|| interrupt::sleep(LONG).map_err(|_| cargo())).unwrap();
     eventually(|| running.state() == millpond::TaskState::Running); // it runs
     assert!(running.cancel(true));
@@ -210,8 +209,8 @@ fn a_million_timers_that_are_cancelled_give_their_memory_back() {
     });
 }
 
-/// A thread has some places for timers at hand, so that it needs no lock for them; not any more
-/// when it has ended.
+/// A thread has a cache of places for timers, so that it needs no lock for them. The cache must be
+/// freed when the thread ends.
 #[test]
 fn threads_that_set_timers_and_end_leave_nothing_behind() {
     in_a_process_of_its_own("memory::threads_that_set_timers_and_end_leave_nothing_behind", || {
@@ -297,7 +296,7 @@ fn pools_that_have_ended_leave_nothing_behind() {
     });
 }
 
-/// Queues so many small tasks on a pool of two whose workers are held, looks, and lets them run.
+/// Queues `tasks` small tasks on a pool of two busy workers, calls `look`, and lets the tasks run.
 fn queue_up<R>(pool: &ThreadPoolExecutor, tasks: usize, look: impl FnOnce() -> R) -> R {
     let gate = Gate::new();
     let held = [(); 2].map(|()| keep_busy(pool, &gate));
@@ -312,8 +311,8 @@ fn queue_up<R>(pool: &ThreadPoolExecutor, tasks: usize, look: impl FnOnce() -> R
     seen
 }
 
-/// The memory of the queue itself: 33 bytes for each task of two words, given back while the pool
-/// goes on, but for a few spare segments.
+/// The memory of the queue itself: 33 bytes per task of two words, freed while the pool is running,
+/// except for a few spare segments.
 #[test]
 fn a_million_tasks_that_have_run_give_their_memory_back() {
     in_a_process_of_its_own("memory::a_million_tasks_that_have_run_give_their_memory_back", || {

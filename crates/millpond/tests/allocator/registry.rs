@@ -1,5 +1,5 @@
-//! Pools come and go while others look: nothing is kept, nothing is lost, and no destructor of a
-//! user runs on the thread that looks.
+//! Pools are built and dropped while another thread lists them: no memory is kept, no pool is lost,
+//! and no user destructor runs on the listing thread.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -56,11 +56,11 @@ fn build_drop_and_list() {
     round(50); // what is made once
     let before = counting::live();
     round(EACH);
-    // Threads that still end keep a little for a moment.
+    // Exiting threads keep some memory until they are gone.
     eventually(|| counting::live() <= before + 16);
 }
 
-/// Notes the thread on which it is dropped.
+/// Reports the thread on which it is dropped.
 struct Dropped(std::sync::mpsc::Sender<thread::ThreadId>);
 
 impl Drop for Dropped {

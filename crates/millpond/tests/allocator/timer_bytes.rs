@@ -1,6 +1,6 @@
-//! How much memory a pending timer takes, counted in the allocator.
+//! Memory per pending timer, counted in the allocator.
 //!
-//! A counting allocator sees the whole process, so each test runs in a process of its own.
+//! A counting allocator sees the whole process, so each test runs in its own process.
 use std::time::Duration;
 
 use crate::counting::live_bytes;
@@ -8,14 +8,14 @@ use crate::support::in_a_process_of_its_own;
 use millpond::executors;
 use millpond::schedulers::{self, Scheduler, SchedulerExt};
 
-/// The bytes per timer, with a closure of two words, of `timers` that `insert` puts in, without the
-/// vector of their handles.
+/// Bytes per timer with a closure of two words, for `timers` calls of `insert`. Excludes the vector
+/// of handles.
 fn bytes_per_timer<H>(timers: usize, mut insert: impl FnMut(Duration) -> H) -> f64 {
     let mut handles = Vec::with_capacity(timers);
-    drop(insert(Duration::from_secs(3600))); // threads, and all else that is made once
+    drop(insert(Duration::from_secs(3600))); // one-time allocations, such as threads
     let before = live_bytes();
     for n in 0..timers {
-        // From an hour to two, in no order.
+        // From one to two hours, in no order.
         let millis = n.wrapping_mul(2_654_435_761) % 3_600_000;
         handles.push(insert(Duration::from_secs(3600) + Duration::from_millis(millis as u64)));
     }
@@ -23,7 +23,7 @@ fn bytes_per_timer<H>(timers: usize, mut insert: impl FnMut(Duration) -> H) -> f
     bytes as f64 / timers as f64
 }
 
-/// Numbers of timers for which a vector that doubles is nearly full, half full, and in between.
+/// Numbers of timers for which a doubling vector is nearly full, half full, and in between.
 const MANY: [usize; 3] = [130_000, 135_000, 200_000];
 
 #[test]

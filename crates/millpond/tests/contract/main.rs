@@ -1,4 +1,4 @@
-//! The public contract, and mistakes that other pools made.
+//! The public contract, and regression tests for mistakes of other pools.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! The public names and signatures, used as code outside uses them. Most of it is checked by
+//! The public names and signatures, used as external code uses them. Most of it is checked by
 //! compiling.
 
 #![allow(clippy::type_complexity, reason = "signatures are spelt out")]
@@ -103,7 +103,7 @@ fn every_error_can_be_boxed_and_sent_whatever_item_it_holds() {
     assert!(!format!("{:?}", OfferError::TimedOut(Opaque)).is_empty());
 }
 
-/// Into an error type that can be shared, by `?`: most programs collect their errors in one.
+/// `?` converts into an error type that can be shared: most programs collect their errors in one.
 #[test]
 fn rejections_go_wherever_errors_go() {
     fn submit(pool: &ThreadPoolExecutor) -> Result<u8, Box<dyn Error + Send + Sync>> {
@@ -117,7 +117,7 @@ fn rejections_go_wherever_errors_go() {
     assert!(submit(&pool).unwrap_err().is::<Rejected>());
 }
 
-/// `?` takes every error to `Box<dyn Error>`, and from there to the end of `main`.
+/// `?` converts every error into `Box<dyn Error>`, up to the end of `main`.
 #[test]
 fn question_marks_take_every_error_to_the_end_of_main() -> Result<(), Box<dyn Error>> {
     let pool = executors::fixed(1)?;
@@ -184,7 +184,7 @@ fn tasks_and_handles_have_the_methods_of_their_contract() {
     drop(awaitable(handle));
     drop(task);
 
-    /// A handle can be used without knowing anything about `T`.
+    /// A handle can be used without any bound on `T`.
     fn generic<T>(mut handle: TaskHandle<T>) -> Option<T> {
         let _ = (handle.id(), handle.is_done(), handle.is_cancelled(), handle.state(), handle.cancel(true));
         let _: Canceller = handle.canceller();
@@ -254,7 +254,7 @@ impl Executor for Mine {
     }
 }
 
-/// All but `close`, which the trait provides.
+/// All methods except `close`, which the trait provides.
 impl ExecutorService for Mine {
     fn shutdown(&self) {
         self.0.shutdown();
@@ -276,7 +276,7 @@ impl ExecutorService for Mine {
 type Job = fn() -> u8;
 type Fallible = fn() -> Result<u8, String>;
 
-/// All that a trait's user may call, on a trait object and on the pool itself without the traits.
+/// All methods of the traits, called on a trait object and on the pool itself without the traits.
 #[test]
 fn executors_can_be_used_as_traits_and_as_objects() {
     fn use_executor(executor: &dyn Executor) {
@@ -343,7 +343,7 @@ mod without_traits {
         pool.close();
     }
 
-    /// Beyond the contract: for what one does with it every day.
+    /// More than the contract requires: the methods that are used every day.
     #[test]
     fn the_single_thread_executor_needs_no_trait_for_work_and_life_cycle() {
         let single = executors::single();
@@ -564,7 +564,7 @@ impl Delayed for Soon {
     }
 }
 
-/// Only the required methods: the provided ones must do.
+/// Implements only the required methods: the provided ones must suffice.
 struct Minimal(LinkedBlockingQueue<u8>);
 
 impl BlockingQueue<u8> for Minimal {

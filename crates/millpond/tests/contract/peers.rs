@@ -1,5 +1,5 @@
-//! What other pools got wrong, each case with its number. Cases 12 and 15 have files of their own:
-//! the races are in the binary `stress`, memory is in `allocator`. Case 14 is about periodic tasks.
+//! Mistakes of other pools, each with its case number. Some cases have their own files: races (12)
+//! are in the binary `stress`, memory (15) in `allocator`. Case 14 is about periodic tasks.
 
 use std::cmp::Ordering as Order;
 use std::error::Error;
@@ -54,7 +54,7 @@ fn after_a_panic_on_every_worker_every_worker_still_works() {
     }
 }
 
-/// A factory that fails as long as there are failures left.
+/// A factory whose first `failures` calls fail.
 fn failing(failures: usize) -> impl Fn(WorkerBody) -> io::Result<thread::JoinHandle<()>> {
     let left = AtomicUsize::new(failures);
     move |body| {
@@ -136,7 +136,7 @@ fn handles_of_a_dropped_pool_resolve() {
     let gate = Gate::new();
     let busy = keep_busy(&pool, &gate);
     let queued: Vec<_> = (0..20).map(|n| pool.submit(move || n).unwrap()).collect();
-    drop(pool); // in good order: what was accepted still runs
+    drop(pool); // graceful: accepted tasks still run
     gate.open();
     soon(busy).unwrap();
     for (n, handle) in queued.into_iter().enumerate() {
@@ -225,7 +225,7 @@ fn after_a_burst_and_the_keep_alive_time_the_surplus_threads_are_really_gone() {
     }
 }
 
-/// Says when it is dropped.
+/// Reports when it is dropped.
 struct Witness(Arc<AtomicBool>);
 
 impl Drop for Witness {
@@ -254,8 +254,7 @@ fn cancelling_a_task_that_is_due_in_the_far_future_drops_its_captures_at_once() 
     }
 }
 
-/// A pool of one worker that is busy and a queue of one that is full, and the gate that frees the
-/// worker.
+/// A pool with one busy worker and a full queue of one, and the gate that frees the worker.
 fn full_pool(handler: policy::Block) -> (ThreadPoolExecutor, Gate) {
     let pool =
         pool(1, 1).work_queue(WorkQueue::array(1)).rejected_execution_handler(handler).build().unwrap();
@@ -432,8 +431,8 @@ fn a_factory_that_drops_the_body_counts_as_a_failed_spawn() {
     assert_settled(&pool, 1);
 }
 
-// Peer case 8: the comparator of a custom queue, called when a task is inserted and when one is
-// removed.
+// Peer case 8: the comparator of a custom queue. It is called when a task is inserted and when one
+// is removed.
 #[test]
 fn a_comparator_that_panics_costs_at_most_the_task_being_compared() {
     let (angry, panics) = <(Arc<AtomicBool>, Arc<AtomicUsize>)>::default();
@@ -457,11 +456,11 @@ fn a_comparator_that_panics_costs_at_most_the_task_being_compared() {
     drop(refused);
     assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
     assert_eq!(pool.queued_count(), 3);
-    // The worker meets it too, and must get over it.
+    // The worker calls the comparator too, and must survive its panic.
     gate.open();
     soon(busy).unwrap();
     let before = panics.load(Ordering::SeqCst);
-    eventually(|| panics.load(Ordering::SeqCst) > before + 1); // the worker has met it more than once
+    eventually(|| panics.load(Ordering::SeqCst) > before + 1); // more than once in the worker
     angry.store(false, Ordering::SeqCst);
     for (n, handle) in (0..).zip(first) {
         assert_eq!(soon(handle).unwrap(), n);
@@ -507,7 +506,7 @@ fn a_destructor_that_panics_hurts_no_pool_and_the_task_is_accounted_for() {
     assert_settled(&pool, 6);
 }
 
-/// Hooks that all panic, with what panics when it is dropped.
+/// Hooks that all panic, with a payload whose destructor panics.
 struct Hostile;
 
 impl Hooks for Hostile {
@@ -530,7 +529,7 @@ impl Hooks for Hostile {
     }
 }
 
-// Peer case 8: what a panic carries is the user's too.
+// Peer case 8: a panic payload is user code too.
 #[test]
 fn a_panic_that_carries_what_panics_when_it_is_dropped_hurts_no_pool() {
     let pool = pool(2, 2).hooks(Hostile).build().unwrap();
@@ -545,7 +544,7 @@ fn a_panic_that_carries_what_panics_when_it_is_dropped_hurts_no_pool() {
     assert_settled(&pool, 61);
 }
 
-/// Submits and joins a task that does the same, `depth` times.
+/// Submits and joins a task that does the same, down to `depth`.
 fn dig(pool: &ThreadPoolExecutor, depth: usize) -> usize {
     if depth == 0 {
         return 0;
@@ -577,7 +576,7 @@ fn a_task_that_waits_runs_what_it_waits_for_and_no_strangers_task() {
     let seen = Arc::clone(&stranger_ran);
     let outer = pool
         .submit(move || {
-            pass.pass(); // the stranger is in the queue now, ahead of the child
+            pass.pass(); // the unrelated task is now queued ahead of the child
             let child = inside.submit(|| thread::current().id()).unwrap();
             (child.join().unwrap() == thread::current().id(), seen.load(Ordering::SeqCst))
         })
@@ -620,7 +619,7 @@ fn invoke_any_inside_a_task_on_one_worker_finishes() {
     end(&pool);
 }
 
-// Peer case 10: see also `stress_growth.rs`, where the worker leaves at every moment.
+// Peer case 10: see also `stress/growth.rs`, where the worker leaves at every moment.
 #[test]
 fn a_pool_without_core_whose_worker_has_left_starts_another() {
     for queue in [WorkQueue::linked(), WorkQueue::array(1), WorkQueue::synchronous(), WorkQueue::delay()] {
@@ -653,8 +652,8 @@ fn eager_growth_makes_a_thread_for_each_task_at_once_up_to_the_maximum() {
             })
             .collect();
         let expected = tasks.min(MAXIMUM);
-        // Each task has a thread. The worker of the last task before may still count as active when
-        // that has been joined.
+        // Each task has a thread. The worker of the previous task may still count as active after
+        // that task has been joined.
         eventually(|| (pool.active_count(), pool.queued_count()) == (expected, tasks - expected));
         assert_eq!((pool.pool_size(), pool.largest_pool_size()), (expected, expected));
         gate.open();
@@ -665,7 +664,7 @@ fn eager_growth_makes_a_thread_for_each_task_at_once_up_to_the_maximum() {
     }
 }
 
-/// All that can be set, as it reads back.
+/// All settings, as the getters return them.
 fn settings(pool: &ThreadPoolExecutor) -> (usize, usize, Duration, bool) {
     let read = (
         pool.core_pool_size(),

@@ -1,5 +1,5 @@
-//! The public contract of scheduled pools and schedulers: names, signatures and bounds that code
-//! outside relies on. That it compiles is most of the test.
+//! The public contract of scheduled pools and schedulers: names, signatures and bounds that
+//! external code relies on. Most of it is checked by compiling.
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
@@ -177,7 +177,7 @@ fn clocks_have_the_methods_of_their_contract() {
     let _: Instant = Clock::system().now();
 }
 
-/// Everything that a scheduler offers, by its trait, through a pointer.
+/// Every method of a scheduler, called through a trait object.
 fn use_scheduler(scheduler: &dyn Scheduler) {
     let second = Duration::from_secs(1);
     let now: Result<Disposable, Rejected> = scheduler.schedule_task(Task::new(|| ()).named("now"));
@@ -213,7 +213,7 @@ fn use_scheduler(scheduler: &dyn Scheduler) {
         (stats.submitted, stats.completed, stats.panicked, stats.cancelled, stats.rejected);
 
     let end: Pin<Box<dyn Future<Output = ()> + Send>> = scheduler.disposal();
-    drop(end); // begins with its first poll, which never came
+    drop(end); // never polled, so it never begins
     assert!(!scheduler.is_disposed());
     let ended: Result<bool, Interrupted> = scheduler.dispose_gracefully(Duration::from_secs(60));
     assert_eq!(ended, Ok(true));
@@ -226,7 +226,7 @@ fn schedulers_have_the_methods_of_their_contract() {
     let made: Result<Arc<dyn Scheduler>, ConfigError> = schedulers::new_single("one");
     use_scheduler(&*made.unwrap());
     let made: Result<Arc<dyn Scheduler>, ConfigError> = schedulers::new_parallel(2, "two");
-    use_scheduler(&made.unwrap()); // an `Arc` of one is one too
+    use_scheduler(&made.unwrap()); // an `Arc` of a scheduler is a scheduler too
     let minute = Duration::from_secs(60);
     let made: Result<Arc<dyn Scheduler>, ConfigError> =
         schedulers::new_bounded_elastic(2, usize::MAX, "three", minute);
@@ -276,8 +276,7 @@ impl Decorator for Watch {}
 struct Own;
 impl Factory for Own {}
 
-/// A scheduler and a lane that outside code writes: all methods that the traits require, and no
-/// other.
+/// A scheduler and a lane of external code: implements only the required methods.
 struct Mine(Arc<dyn Scheduler>);
 
 impl Scheduler for Mine {
@@ -343,7 +342,7 @@ impl Lane for MyLane {
     }
 }
 
-/// A factory that makes everything itself.
+/// A factory that implements every method.
 struct Complete;
 
 impl Factory for Complete {
@@ -364,7 +363,7 @@ impl Factory for Complete {
     }
 }
 
-/// Sees all that a decorator is told.
+/// Implements every method of a decorator.
 struct SeesAll;
 
 impl Decorator for SeesAll {
@@ -401,7 +400,7 @@ fn the_enums_of_time_can_be_matched() {
         Affinity::Strict => 1,
     };
     assert_eq!(affinity(Affinity::Strict), 1);
-    // May grow.
+    // Non-exhaustive.
     let reason = |reason: RejectReason| match reason {
         RejectReason::WorkerDisposed => 0,
         RejectReason::NotTimeCapable => 1,

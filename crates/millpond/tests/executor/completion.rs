@@ -1,5 +1,5 @@
-//! The completion service. Ids such as ECS-006 name the behaviour of the reference that a test
-//! stands for.
+//! The completion service. Ids such as ECS-006 name the behaviour of the reference implementation
+//! that a test checks.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;
@@ -14,7 +14,7 @@ use millpond::{
     ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
 
-/// ECS-002: what arrives is done, and has the id that submit told.
+/// ECS-002: a returned handle is done, and has the id that `submit` returned.
 #[test]
 fn ecs_002_take_gives_a_done_handle_with_the_id_that_was_submitted() {
     let pool = fixed(1);
@@ -138,7 +138,7 @@ fn ecs_011_submit_after_shutdown_is_rejected_and_nothing_arrives() {
     pool.close();
 }
 
-/// ECS-012; `interrupt.rs` has the flag set beforehand.
+/// ECS-012. `interrupt/flag.rs` has the flag set before the call.
 #[test]
 fn ecs_012_take_and_timed_poll_are_interruptible_and_lose_nothing() {
     let pool = fixed(1);
@@ -169,7 +169,7 @@ fn ecs_013_all_values_can_be_collected() {
     pool.close();
 }
 
-/// ECS-013: the first value that is any good, and the rest cancelled.
+/// ECS-013: the first good value is taken, and the other tasks are cancelled.
 #[test]
 fn ecs_013_the_first_good_value_can_be_had_and_the_rest_cancelled() {
     let pool = executors::cached();
@@ -223,7 +223,7 @@ fn ecs_014_of_twenty_thousand_tasks_none_is_missing() {
     pool.close();
 }
 
-/// Every task that was accepted arrives, also one that never ran.
+/// Every accepted task arrives, even one that never ran.
 #[test]
 fn cancelled_and_abandoned_tasks_arrive_too() {
     let pool = fixed(1);

@@ -1,4 +1,4 @@
-//! The factories. Ids such as EXE-003 name the behaviour of the reference that a test stands for.
+//! The factories. Ids such as EXE-003 name the behaviour of the reference that a test checks.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, Weak};
@@ -92,7 +92,7 @@ fn exe_002_a_cached_pool_uses_an_idle_thread_again() {
     let pool = executors::cached();
     for _ in 0..20 {
         pool.submit(|| ()).unwrap().join().unwrap();
-        // Free to be handed the next task: a worker is so a moment after its task has ended.
+        // Wait until the worker is parked: it is so shortly after its task has ended.
         eventually(|| pool.parked_workers().all == pool.pool_size());
     }
     assert_eq!(pool.largest_pool_size(), 1);
@@ -128,7 +128,8 @@ fn exe_003_a_single_thread_executor_survives_its_tasks() {
     single.close();
 }
 
-/// EXE-005: a service and no more: it has none of a pool's setters, and cannot be turned into one.
+/// EXE-005: only the methods of an executor service. It has no setters of a pool and cannot be
+/// converted into a pool.
 #[test]
 fn exe_005_a_single_thread_executor_does_all_that_a_service_does() {
     let single: SingleThreadExecutor = executors::single();
@@ -171,7 +172,7 @@ fn executors_of_one_thread_end_in_two_steps_and_say_what_they_did() {
     assert_eq!((report.outcome, report.never_run.len()), (ShutdownOutcome::Drained, 0));
     assert_eq!((single.stats().completed, single.stats().state), (1, RunState::Terminated));
 
-    // A task that is due in an hour would keep it for as long.
+    // A task that is due in an hour would otherwise keep it running for an hour.
     let timer = executors::single_scheduled();
     let far = timer.schedule(Duration::from_secs(3600), || ()).unwrap();
     assert_eq!(timer.stats().queued_count, 1);
@@ -192,7 +193,7 @@ fn dropping_the_last_handle_of_a_single_thread_executor_lets_its_work_finish() {
     assert_eq!(last.join().unwrap(), 7);
 }
 
-/// What a pool owns, to be seen going.
+/// Captured data of a pool, whose drop can be observed.
 struct Owned(#[expect(dead_code, reason = "goes with the pool")] Arc<()>);
 
 impl Hooks for Owned {}
@@ -203,7 +204,7 @@ fn owning() -> (ThreadPoolExecutor, Weak<()>) {
     (ThreadPoolExecutor::builder().hooks(Owned(token)).build().unwrap(), weak)
 }
 
-/// EXE-010: shut down explicitly, or by dropping it, used or not: nothing of a pool stays.
+/// EXE-010: no memory of a pool is kept after a shutdown or a drop, whether or not it was used.
 #[test]
 fn exe_010_nothing_of_a_pool_is_kept_after_its_end() {
     for used in [true, false] {
@@ -224,7 +225,7 @@ fn exe_010_nothing_of_a_pool_is_kept_after_its_end() {
     }
 }
 
-/// EXE-010: neither a handle, nor a canceller, nor an interrupter, nor a rejection keeps the pool.
+/// EXE-010: handles, cancellers, interrupters and rejections do not keep the pool alive.
 #[test]
 fn exe_010_what_a_pool_gave_out_does_not_keep_it() {
     let (pool, owned) = owning();
@@ -240,7 +241,7 @@ fn exe_010_what_a_pool_gave_out_does_not_keep_it() {
     drop((handle.join(), waits, canceller, rejected));
 }
 
-/// EXE-011: unused pools start no threads, and leave nothing behind.
+/// EXE-011: unused pools start no threads and leave nothing behind.
 #[test]
 fn exe_011_making_and_dropping_unused_pools_leaks_nothing() {
     for n in 0..2000 {

@@ -1,5 +1,5 @@
-//! `invoke_all` and `invoke_any`, forevery executor. Ids such as AES-012 name the behaviour of the
-//! reference that a test stands for.
+//! `invoke_all` and `invoke_any`, for every executor. Ids such as AES-012 name the behaviour of the
+//! reference that a test checks.
 
 use std::error::Error;
 use std::panic::resume_unwind;
@@ -26,7 +26,7 @@ fn bad(text: &'static str) -> Fallible {
 
 // ---- invoke_all
 
-/// AES-010: at once, also if the pool could not run anything.
+/// AES-010: at once, even if the pool cannot run any task.
 #[test]
 fn aes_010_invoke_all_of_nothing_gives_nothing() {
     let pool = fixed(1);
@@ -45,7 +45,7 @@ fn aes_012_invoke_all_returns_when_all_are_done_with_handles_in_input_order() {
     let pool = fixed(3);
     let (first, second) = (Gate::new(), Gate::new());
     let (a, b) = (first.clone(), second.clone());
-    // The last is the first to end, and the first the last.
+    // The last task ends first, the first one last.
     let tasks: [Box<dyn FnOnce() -> u8 + Send>; 3] = [
         Box::new(move || {
             first.pass();
@@ -125,7 +125,7 @@ fn invoke_all_without_any_time_hands_nothing_in() {
     pool.close();
 }
 
-/// AES-018; `interrupt.rs` has the timed form and the interrupt that comes while it waits.
+/// AES-018. `interrupt/flag.rs` has the timed form and the interrupt during the wait.
 #[test]
 fn aes_018_invoke_all_with_the_flag_set_fails_if_it_has_to_wait() {
     let pool = fixed(1);
@@ -135,7 +135,7 @@ fn aes_018_invoke_all_with_the_flag_set_fails_if_it_has_to_wait() {
     let outcome = pool.invoke_all(tasks);
     assert!(matches!(outcome, Err(InvokeError::Interrupted)));
     assert!(!interrupt::is_interrupted());
-    // If it had started it was interrupted; if not, it never runs.
+    // If it has started it was interrupted; otherwise it never runs.
     if let Ok(slept) = receive.recv() {
         assert_eq!(slept, Err(Interrupted));
     }
@@ -154,7 +154,7 @@ fn aes_019_invoke_all_that_need_not_wait_leaves_the_flag_set() {
     assert!(interrupt::interrupted());
 }
 
-/// AES-022: better than the reference, which hangs.
+/// AES-022. Differs from the reference, which hangs.
 #[test]
 fn aes_022_invoke_all_on_a_pool_that_discards_returns_abandoned_handles() {
     let (pool, gate) = saturated(policy::Discard);
@@ -197,7 +197,7 @@ fn invoke_all_that_is_rejected_half_way_cancels_the_tasks_before() {
     assert_eq!(pool.stats().cancelled, 2);
 }
 
-/// A rejection returns the task, also from a batch: the caller can run the one that did not fit.
+/// A rejection contains the task, even of a batch, so the caller can run it.
 #[test]
 fn the_task_that_made_invoke_all_fail_comes_back_and_can_be_run() {
     let (pool, gate) = saturated(policy::Abort);
@@ -240,7 +240,7 @@ fn aes_024_invoke_any_of_nothing_is_an_error() {
     pool.close();
 }
 
-/// AES-026: also if the failures come first, and if they are panics.
+/// AES-026: also if failures and panics come first.
 #[test]
 fn aes_026_invoke_any_gives_the_value_of_one_that_succeeded() {
     let pool = fixed(2);
@@ -288,7 +288,7 @@ fn invoke_any_cancels_and_interrupts_the_rest() {
     pool.close();
 }
 
-/// AES-029: one worker, quick tasks. On the whole clearly fewer start than there are.
+/// AES-029: one worker, quick tasks. In total, clearly fewer tasks start than there are.
 #[test]
 fn aes_029_invoke_any_does_not_start_tasks_it_no_longer_needs() {
     let started = Counter::new();
@@ -365,14 +365,14 @@ fn invoke_any_gives_up_when_its_time_is_over_and_interrupts_what_runs() {
     let outcome = pool.invoke_any_timeout(tasks, SMALL);
     assert!(matches!(outcome, Err(InvokeError::TimedOut)));
     assert!(begin.elapsed() >= SMALL);
-    // If it had started it was interrupted; if not, it never runs.
+    // If it has started it was interrupted; otherwise it never runs.
     if let Ok(slept) = receive.recv() {
         assert_eq!(slept, Err(Interrupted));
     }
     pool.close();
 }
 
-/// AES-033; `interrupt.rs` has the other forms.
+/// AES-033. `interrupt/flag.rs` has the other forms.
 #[test]
 fn aes_033_an_interrupted_invoke_any_interrupts_what_it_started() {
     let pool = fixed(1);

@@ -1,5 +1,5 @@
-//! What every executor can do: submit, close, and the error that hands a task back. Ids such as
-//! AES-012 and CLS-006 name the behaviour of the reference that a test stands for.
+//! Common behaviour of all executors: submit, close, and rejections that return the task. Ids such
+//! as AES-012 and CLS-006 name the behaviour of the reference that a test checks.
 
 use std::error::Error;
 use std::panic::resume_unwind;
@@ -17,7 +17,7 @@ use millpond::{
 
 // ---- submit
 
-/// AES-001, AES-002, AES-003: the value is the very one that the closure returned.
+/// AES-001, AES-002, AES-003: the join returns the value itself, not a copy.
 #[test]
 fn aes_001_002_submit_gives_the_value() {
     let pool = fixed(2);
@@ -60,7 +60,7 @@ fn aes_005_a_failing_task_fails_its_join_with_the_cause() {
     pool.close();
 }
 
-/// AES-006: every form of handing in.
+/// AES-006: every way to submit.
 #[test]
 fn aes_006_after_shutdown_every_form_is_rejected_and_gives_the_work_back() {
     let pool = fixed(1);
@@ -88,7 +88,7 @@ fn aes_006_after_shutdown_every_form_is_rejected_and_gives_the_work_back() {
     pool.close();
 }
 
-/// AES-007; `interrupt.rs` has `cancel(true)` and `shutdown_now`.
+/// AES-007. `interrupt/flag.rs` has `cancel(true)` and `shutdown_now`.
 #[test]
 fn aes_007_cancel_false_does_not_interrupt_and_cancel_true_does() {
     for may_interrupt in [false, true] {
@@ -111,7 +111,7 @@ fn aes_007_cancel_false_does_not_interrupt_and_cancel_true_does() {
     }
 }
 
-/// AES-008, on the kinds of pool there are.
+/// AES-008, on every kind of pool.
 #[test]
 fn aes_008_a_timed_join_expires_while_the_task_goes_on() {
     let single = executors::single();
@@ -167,7 +167,7 @@ fn aes_035_writes_before_submit_and_in_the_task_are_visible_after() {
     for round in rounds(1000) {
         cells.0.store(round, Ordering::Relaxed);
         let shared = Arc::clone(&cells);
-        let text = vec![round; 3]; // plain memory there and back
+        let text = vec![round; 3]; // non-atomic memory, there and back
         let handle = pool
             .submit(move || {
                 assert_eq!(shared.0.load(Ordering::Relaxed), round);
@@ -252,7 +252,7 @@ fn a_rejection_tells_why_and_by_whom() {
     assert!(mine.to_string().contains("saturated"));
 }
 
-/// As a hook prints it, which has no error at hand.
+/// As printed by a hook, which gets no error.
 #[test]
 fn a_reason_by_itself_is_a_whole_sentence() {
     assert_eq!(RejectReason::Saturated.to_string(), "the executor is saturated");
@@ -342,7 +342,7 @@ fn cls_003_close_after_shutdown_waits_for_the_end() {
     assert!(pool.is_terminated());
 }
 
-/// A service that counts; `close` is the one that the trait provides.
+/// A service that counts calls, with the provided `close`.
 struct Counting {
     pool: ThreadPoolExecutor,
     drains: Counter,
@@ -375,7 +375,7 @@ impl ExecutorService for Counting {
     }
 }
 
-/// CLS-006: and the flag is set again when it returns.
+/// CLS-006: the flag is set again when `close` returns.
 #[test]
 fn cls_006_an_interrupted_close_drains_once_and_waits_on() {
     let service = Counting { pool: fixed(1), drains: Counter::new(), waits: Counter::new() };
@@ -400,7 +400,7 @@ fn cls_006_an_interrupted_close_drains_once_and_waits_on() {
     assert!(service.is_terminated());
 }
 
-/// CLS-006, with the flag set beforehand.
+/// CLS-006, with the flag set before the call.
 #[test]
 fn cls_006_close_with_the_flag_set_interrupts_the_tasks_at_once() {
     let pool = fixed(1);
@@ -419,7 +419,7 @@ fn cls_006_close_with_the_flag_set_interrupts_the_tasks_at_once() {
     assert!(pool.is_terminated());
 }
 
-/// A day without an end: then `shutdown_now`, once, and no limit any more.
+/// After a day `close` calls `shutdown_now` once, and then waits without a limit.
 #[test]
 fn close_loses_its_patience_after_a_day() {
     #[derive(Default)]
@@ -468,8 +468,8 @@ fn close_loses_its_patience_after_a_day() {
     assert_eq!(*slow.calls.lock().unwrap(), wanted);
 }
 
-/// CLS-010: what drops do is decided here. The last handle shuts down without blocking; accepted
-/// work still runs.
+/// CLS-010: not defined by the reference. Dropping the last handle shuts down without blocking, and
+/// accepted tasks still run.
 #[test]
 fn cls_010_dropping_the_last_handle_shuts_down_and_does_not_wait() {
     let pool = fixed(1);
@@ -478,13 +478,13 @@ fn cls_010_dropping_the_last_handle_shuts_down_and_does_not_wait() {
     let clone = pool.clone();
     drop(pool);
     assert!(!clone.is_shutdown(), "that was not the last");
-    drop(clone); // returns, though a task runs
+    drop(clone); // returns although a task is running
     assert_eq!(waiting.state(), TaskState::Pending);
     gate.open();
     assert_eq!(waiting.join().unwrap(), 7);
 }
 
-/// CLS-011: better than the reference, which hangs.
+/// CLS-011. Differs from the reference, which hangs.
 #[test]
 fn cls_011_close_by_a_task_of_the_same_pool_only_shuts_down() {
     let pool = fixed(1);
@@ -502,8 +502,8 @@ fn cls_011_close_by_a_task_of_the_same_pool_only_shuts_down() {
     assert_eq!(single.await_termination(LONG), Ok(true));
 }
 
-/// A worker that finds the queue empty just when another took the last task must still learn that
-/// the pool is at its end.
+/// A worker that finds the queue empty, because another one took the last task, must still learn
+/// that the pool is ending.
 #[test]
 fn a_pool_that_is_closed_while_it_works_always_ends() {
     for _ in rounds(2000) {
@@ -519,7 +519,7 @@ fn a_pool_that_is_closed_while_it_works_always_ends() {
     }
 }
 
-/// Tasks whose captures panic when they are dropped do not keep `close` from doing its work.
+/// `close` must do its work even if captures of tasks panic in their destructors.
 #[test]
 fn an_interrupted_close_survives_tasks_whose_destructors_panic() {
     struct PanicsOnDrop;

@@ -1,4 +1,4 @@
-//! The life of a callback of `on_interrupt`: it ends before its registration, its task or its
+//! The lifetime of an `on_interrupt` callback: it ends before its registration, its task or its
 //! thread is gone.
 
 use std::sync::{Arc, Mutex, mpsc};
@@ -10,8 +10,8 @@ use crate::support::{Counter, Gate, LONG, Notes, eventually, occupied};
 use millpond::interrupt::{self, Interrupter, Registration};
 use millpond::{Task, ThreadPoolExecutor, WorkQueue, executors, policy};
 
-/// Interrupts `me` on another thread, whose callback is running when this returns. The callback
-/// ends when `me` parks, or has noted that it went on without waiting.
+/// Interrupts `me` from another thread. When this returns, the callback is running there. It ends
+/// when `me` parks, or records that `me` continued without waiting.
 fn run_callback_elsewhere(
     me: &Interrupter,
     notes: &Notes<&'static str>,
@@ -76,7 +76,7 @@ fn a_task_run_in_place_ends_after_its_callbacks() {
     assert_eq!(notes.take(), IN_ORDER);
 }
 
-/// Registered from outside, when the flag is set already: it runs on the registering thread.
+/// Registered by another thread while the flag is set: the callback runs on that thread.
 #[test]
 fn a_callback_that_runs_at_once_on_another_thread_is_waited_for_too() {
     let notes = Notes::new();
@@ -143,7 +143,7 @@ fn a_callback_may_drop_its_own_registration() {
     assert_eq!(called.get(), 1);
 }
 
-/// The callback runs on the thread of the task that it belongs to, and tasks end inside of it.
+/// The callback runs on the thread of its own task, and runs further tasks to their end.
 #[test]
 fn a_task_that_interrupts_itself_and_runs_tasks_in_the_callback_goes_on() {
     let pool = fixed(1);
@@ -162,7 +162,7 @@ fn a_task_that_interrupts_itself_and_runs_tasks_in_the_callback_goes_on() {
     pool.close();
 }
 
-/// The shape of the fault: one connection for each worker, whose running query is interrupted.
+/// The scenario behind this file: one connection per worker, whose running query is interrupted.
 #[test]
 fn a_cancelled_query_never_cancels_the_query_of_the_next_task() {
     let pool = fixed(1);
@@ -206,7 +206,7 @@ fn a_callback_registered_on_an_ended_task_is_dropped_at_once() {
     let dropped = Counter::new();
     let pool = executors::fixed(1).unwrap();
     let ended = pool.submit(interrupt::current).unwrap().join().unwrap();
-    pool.submit(|| ()).unwrap().join().unwrap(); // a join may return before the worker is done with a task
+    pool.submit(|| ()).unwrap().join().unwrap(); // a join may return before the worker is idle
     let captured = dropped.on_drop();
     let registration = ended.on_interrupt(move || drop(captured));
     assert_eq!(dropped.get(), 1);
@@ -214,8 +214,8 @@ fn a_callback_registered_on_an_ended_task_is_dropped_at_once() {
     pool.close();
 }
 
-/// The callback is registered by another thread, around the end of the task. Its worker is idle
-/// afterwards, and still keeps nothing.
+/// Another thread registers the callback just when the task ends. The worker is idle afterwards,
+/// and must not keep the callback.
 #[test]
 fn a_callback_registered_while_its_task_ends_does_not_stay() {
     let pool = fixed(1);
@@ -231,7 +231,7 @@ fn a_callback_registered_while_its_task_ends_does_not_stay() {
     pool.close();
 }
 
-/// The callback keeps the interrupter of its thread alive, which must not keep the callback.
+/// The callback keeps its thread's interrupter alive, which must not keep the callback alive.
 #[test]
 fn a_thread_that_is_no_task_keeps_no_callback_when_it_ends() {
     let dropped = Counter::new();
@@ -268,7 +268,7 @@ fn a_thread_ends_after_the_callbacks_that_run_for_it() {
         let enter = entered.clone();
         std::mem::forget(me.on_interrupt(move || {
             enter.open();
-            thread::sleep(Duration::from_millis(20)); // a caller that does not wait would be faster
+            thread::sleep(Duration::from_millis(20)); // exposes a caller that does not wait
             note.add("callback ended");
         }));
         let interrupting = thread::spawn(move || me.interrupt());

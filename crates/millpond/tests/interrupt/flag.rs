@@ -1,4 +1,4 @@
-//! The interrupt flag: which threads set it, which threads see it, and which calls it ends.
+//! The interrupt flag: which threads set it, which see it, and which calls it ends.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -107,8 +107,8 @@ fn the_error_is_an_ordinary_error() {
     assert_eq!(Interrupted, Interrupted);
 }
 
-/// Nobody who obeys `ErrorKind::Interrupted`, as `read_exact` does, may take it for a reason to go
-/// on.
+/// Code that retries on `ErrorKind::Interrupted`, as `read_exact` does, must not retry on this
+/// error.
 #[test]
 fn as_an_io_error_it_does_not_mean_try_again() {
     fn reads() -> io::Result<()> {
@@ -131,8 +131,8 @@ fn as_an_io_error_it_does_not_mean_try_again() {
 
 // ---- every blocking call
 
-/// Runs `call` with the flag set beforehand, and on a thread that is interrupted while it blocks.
-/// Both must end, and leave the flag as `flag_after` says.
+/// Runs `call` with the flag set before, and on a thread that is interrupted while it blocks. Both
+/// calls must end, and leave the flag as `flag_after` says.
 #[track_caller]
 fn ends_by_interrupt(name: &str, flag_after: bool, call: impl Fn() -> bool + Sync) {
     interrupt_myself();
@@ -272,7 +272,7 @@ fn the_blocking_policy_ends_by_interrupt_and_leaves_the_flag() {
     }
 }
 
-/// `close` and `shutdown_gracefully` go on to force; the flag is set again when they return.
+/// `close` and `shutdown_gracefully` escalate to force, and set the flag again when they return.
 #[test]
 fn closing_goes_on_to_force_by_interrupt_and_leaves_the_flag() {
     for gracefully in [false, true] {
@@ -306,7 +306,7 @@ fn closing_goes_on_to_force_by_interrupt_and_leaves_the_flag() {
 
 // ---- tasks
 
-/// AES-007 for the three who set it: `cancel(true)`, `shutdown_now`, an `Interrupter`.
+/// AES-007, for all three ways to set it: `cancel(true)`, `shutdown_now`, an `Interrupter`.
 #[test]
 fn a_task_is_interrupted_by_cancel_true_by_shutdown_now_and_by_its_interrupter() {
     for way in 0..3 {
@@ -408,7 +408,7 @@ fn hooks_run_with_the_flag_of_their_task() {
     assert_eq!(*look.0.lock().unwrap(), [false, true, false, false]);
 }
 
-/// FUT-032: a cancel(true) that races the end of its task reaches that task or no task.
+/// FUT-032: a `cancel(true)` that races the end of its task interrupts that task or none.
 #[test]
 fn fut_032_a_late_interrupt_never_reaches_the_next_task() {
     for kind in 0..2 {
@@ -489,7 +489,7 @@ fn a_task_that_unwinds_restores_the_flag_of_the_outside() {
     assert!(interrupt::interrupted());
 }
 
-/// One task inside another, on the same thread: how the inner one is started differs.
+/// One task inside another on the same thread. `run_inside` decides how the inner one is started.
 fn nested_on_one_thread(run_inside: impl FnOnce(Box<dyn FnOnce() + Send>) + Send + 'static) {
     let pool = fixed(1);
     let (send, receive) = mpsc::channel();
@@ -509,7 +509,7 @@ fn nested_on_one_thread(run_inside: impl FnOnce(Box<dyn FnOnce() + Send>) + Send
     outside.interrupt();
     assert_eq!(told.recv_timeout(LONG).unwrap(), (Err(Interrupted), false), "it reaches the inner one");
     assert!(outer.join().unwrap(), "and the outer one");
-    pool.close(); // a join may return a moment before the worker has put the task behind it
+    pool.close(); // a join may return before the worker has finished with the task
     assert!(!outside.is_interrupted() && !inside.is_interrupted());
 }
 
@@ -642,7 +642,7 @@ fn a_callback_is_called_once_on_the_interrupting_thread_before_interrupt_returns
     let other = other.join().unwrap();
     assert_eq!(*calls.lock().unwrap(), [other]);
     assert!(interrupt::interrupted());
-    interrupt_myself(); // set again: the callback was for once
+    interrupt_myself(); // set again: a callback is called once
     assert_eq!(calls.lock().unwrap().len(), 1);
     drop(registration);
     assert!(interrupt::interrupted());
@@ -738,7 +738,7 @@ fn a_callback_that_panics_keeps_neither_the_others_nor_the_interrupt_back() {
     interrupt::interrupted();
 }
 
-/// No lock is held: a callback may look, register, take back, and interrupt again.
+/// No lock is held during a callback: it may query, register, deregister, and interrupt again.
 #[test]
 fn a_callback_may_call_the_interrupter() {
     let me = interrupt::current();
@@ -807,7 +807,7 @@ fn cancel_true_and_shutdown_now_call_the_callbacks_of_a_task() {
                 let open = wait.clone();
                 let _registration = interrupt::current().on_interrupt(move || open.open());
                 tell.open();
-                wait.pass(); // as a read from a socket would, which the callback closes
+                wait.pass(); // like a read from a socket that the callback closes
             })
             .unwrap();
         begun.pass();
@@ -844,8 +844,8 @@ fn interrupting_the_outer_task_calls_the_callbacks_of_both() {
     assert!(interrupt::interrupted());
 }
 
-/// A callback that was not called is dropped when its task ends. A panic of its destructor must not
-/// reach the worker.
+/// A callback that was not called is dropped at the end of its task. A panic of its destructor must
+/// not reach the worker.
 #[test]
 fn a_callback_whose_destructor_panics_does_not_harm_the_worker() {
     let pool = fixed(1);

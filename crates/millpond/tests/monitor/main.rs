@@ -1,4 +1,4 @@
-//! Names, the registry, and looking at pools.
+//! Names, the registry, and monitoring of pools.
 
 #[path = "../support/mod.rs"]
 mod support;

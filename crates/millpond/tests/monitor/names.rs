@@ -1,4 +1,4 @@
-//! The name of a pool, and where it is told.
+//! The name of a pool, and where it appears.
 
 use std::thread;
 
@@ -77,7 +77,7 @@ fn names_that_nobody_can_read_are_refused() {
     assert_eq!(named(&"ü".repeat(64)).name().chars().count(), 64);
 }
 
-/// `monitor::labels` counts the looks that this takes.
+/// A unit test in `monitor::labels` counts the lookups that this takes.
 #[test]
 fn many_pools_of_one_name_have_labels_in_a_row() {
     let pools: Vec<_> = (0..if cfg!(miri) { 20 } else { 20_000 }).map(|_| named("crowd")).collect();
@@ -103,7 +103,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 64 }, ..ProptestConfig::default() })]
 
-    /// Names that look like labels included.
+    /// Includes names that look like labels.
     #[test]
     fn labels_are_unique_among_living_pools(steps in prop::collection::vec(step(), 1..40)) {
         let mut pools: Vec<ThreadPoolExecutor> = Vec::new();

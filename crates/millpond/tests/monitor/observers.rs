@@ -1,4 +1,4 @@
-//! Observers: each event once, in order, without harm.
+//! Observers: each event arrives once and in order, and observers cannot harm a pool.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -10,7 +10,7 @@ use millpond::{PoolRef, Task, ThreadPoolExecutor, WorkQueue, registry};
 
 use crate::support::Gate;
 
-/// Collects the events of the pool with one name: other tests run at the same time.
+/// Collects the events of the pool with one name, because other tests run at the same time.
 #[derive(Default)]
 struct Log {
     pool: &'static str,
@@ -66,7 +66,7 @@ fn every_event_comes_once_and_in_order() {
     pool.close();
     let started = "started observed-1";
     let mut events = log.take();
-    events.sort_by_key(|event| event != started); // the worker starts while tasks are refused
+    events.sort_by_key(|event| event != started); // the worker starts while tasks are rejected
     let saturated = "rejected None: saturated";
     let refused = ["rejected Some(\"third\"): saturated", saturated, saturated];
     assert_eq!(events[0], started);

@@ -1,4 +1,4 @@
-//! The last panics are kept, whatever happens to the handles.
+//! The latest panics are kept, whatever happens to the handles.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -12,7 +12,7 @@ fn messages(pool: &ThreadPoolExecutor) -> Vec<String> {
     pool.snapshot().last_panics.iter().map(|record| record.message.to_string()).collect()
 }
 
-/// A panic without the message of the panic hook.
+/// Panics without calling the panic hook.
 fn fail(message: &str) {
     resume_unwind(Box::new(message.to_owned()));
 }
@@ -97,7 +97,7 @@ fn panics_of_series_scopes_and_callers_are_kept() {
     let (first, second) = (gate.clone(), gate.clone());
     assert!(pool.wait_idle(LONG).unwrap());
     pool.execute(move || first.pass()).unwrap();
-    eventually(|| pool.queued_count() == 0); // the worker has it, so there is room for the second
+    eventually(|| pool.queued_count() == 0); // the worker has taken it, so the second one fits
     pool.execute(move || second.pass()).unwrap();
     let caller = |named: bool| {
         thread::scope(|s| {

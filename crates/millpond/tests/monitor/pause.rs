@@ -38,7 +38,7 @@ fn tasks_of_every_kind_of_queue_wait_until_the_pool_is_resumed() {
         eventually(|| pool.active_count() == 0);
         pool.pause();
         if kind == "synchronous" {
-            eventually(|| pool.parked_workers().all == 1); // it takes one of the three
+            eventually(|| pool.parked_workers().all == 1); // so it accepts one of the three
         }
         let ran = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..3)
@@ -47,7 +47,7 @@ fn tasks_of_every_kind_of_queue_wait_until_the_pool_is_resumed() {
                 pool.submit(move || ran.fetch_add(1, Ordering::Relaxed)).unwrap()
             })
             .collect();
-        thread::sleep(SHORT); // time for a worker that wrongly takes one
+        thread::sleep(SHORT); // exposes a worker that takes one
         assert_eq!(ran.load(Ordering::Relaxed), 0, "{kind}");
         assert!(pool.is_paused() && pool.snapshot().paused);
         pool.resume();
@@ -116,7 +116,7 @@ fn a_task_of_a_paused_pool_can_be_cancelled_and_removed() {
     pool.close();
 }
 
-/// Whatever is submitted after `pause` has returned does not begin before `resume` is called.
+/// A task that is submitted after `pause` has returned does not begin before `resume` is called.
 #[test]
 fn no_task_starts_between_pause_and_resume_under_load() {
     const ROUNDS: usize = if cfg!(miri) { 3 } else { 300 };
@@ -168,7 +168,7 @@ fn due_tasks_and_series_of_a_paused_pool_wait() {
     assert!(runs.recv_timeout(SHORT).is_err());
     assert_eq!(pool.queued_count(), 2);
     pool.resume();
-    (0..3).for_each(|_| runs.recv_timeout(LONG).unwrap()); // what was missed
+    (0..3).for_each(|_| runs.recv_timeout(LONG).unwrap()); // the missed runs
     assert_eq!(once.join().unwrap(), 7);
     series.cancel(false);
     pool.close();

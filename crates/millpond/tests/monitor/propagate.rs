@@ -1,4 +1,4 @@
-//! The context of the submitting thread arrives wherever a task runs.
+//! The context of the submitting thread is available wherever a task runs.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
@@ -27,7 +27,7 @@ impl Captured for Request {
     }
 }
 
-/// Carries `REQUEST`, unless it is 0, and counts the captures.
+/// Carries `REQUEST` unless it is 0, and counts the captures.
 #[derive(Clone, Default)]
 struct Requests(Arc<AtomicUsize>);
 
@@ -98,7 +98,7 @@ fn a_future_captures_once_where_it_is_spawned_or_submitted() {
     pool.close();
 }
 
-/// A function that completes a future.
+/// Returns a future and a function that completes it.
 #[cfg(feature = "futures")]
 fn millpond_oneshot() -> (impl FnOnce() + Send, impl Future<Output = ()> + Send) {
     let other = millpond::executors::fixed(1).unwrap();
@@ -178,7 +178,7 @@ fn the_thread_is_restored_after_a_panic() {
     assert_eq!((pool.stats().panicked, pool.stats().completed), (2, 1));
 }
 
-/// Does not call the task, or panics before or after it.
+/// Does not call the task, or panics before or after calling it.
 struct Hostile(u32);
 
 impl Captured for Hostile {

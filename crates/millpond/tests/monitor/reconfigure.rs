@@ -179,7 +179,7 @@ fn of_two_changes_of_one_version_exactly_one_wins() {
 #[test]
 fn what_a_pool_cannot_change_is_an_error_and_changes_nothing() {
     let custom = LinkedBlockingQueue::<Task>::unbounded();
-    // The kinds, and whether the capacity can be changed.
+    // The kinds of queue, and whether the capacity can be changed.
     let kinds = [
         (pool_with(WorkQueue::array(3)), true),
         (pool_with(WorkQueue::linked_bounded(3)), true),
@@ -269,7 +269,7 @@ fn single_setters_raise_the_version() {
     assert!(matches!(pool.settings().policy, PolicyKind::Custom(name) if name.contains("closure")));
 }
 
-/// A pool with one thread, which waits for the gate, and `queued` tasks that do the same.
+/// A pool with one thread, whose task waits for the gate, and `queued` tasks that do the same.
 fn held(capacity: usize, queued: usize) -> (ThreadPoolExecutor, Gate) {
     let (pool, gate) = (pool_with(WorkQueue::array(capacity)), Gate::new());
     for _ in 0..=queued {
@@ -326,8 +326,8 @@ fn a_raised_core_size_starts_threads_for_queued_tasks() {
     pool.close();
 }
 
-/// Every accepted push found fewer tasks than the bound in force, whichever that was. The pool is
-/// held, so only pushes change the length.
+/// Every accepted push found fewer tasks than the bound in force at that time. The thread is busy,
+/// so only pushes change the length.
 #[test]
 fn the_bound_holds_while_it_changes() {
     const MOST: usize = 40;
@@ -339,7 +339,7 @@ fn the_bound_holds_while_it_changes() {
                 pool.reconfigure(Change::new().queue_capacity(capacity)).unwrap();
                 let queued = pool.queued_count();
                 assert!(queued <= MOST);
-                // A push after this change finds the bound in force; a full queue stays as it is.
+                // A push after this change sees the new bound. A full queue stays full.
                 if queued >= capacity {
                     assert!(pool.execute(|| {}).is_err());
                     assert_eq!(pool.queued_count(), queued);

@@ -1,4 +1,4 @@
-//! Refused tasks, by reason and by what the policy did.
+//! Rejected tasks, counted by reason and by the policy's answer.
 
 use std::io;
 use std::thread;
@@ -11,7 +11,7 @@ use millpond::{
 
 use crate::support::{Gate, LONG, SHORT, eventually};
 
-/// A pool whose only thread and only place in the queue are taken until the gate is opened.
+/// A pool with a busy thread and a full queue of one, until the gate is opened.
 fn full(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Gate) {
     let builder = ThreadPoolExecutor::builder().work_queue(WorkQueue::array(1));
     let pool = builder.rejected_execution_handler(policy).build().unwrap();
@@ -25,7 +25,7 @@ fn full(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Gate) {
     (pool, gate)
 }
 
-/// Checks the two sums, and returns the counts.
+/// Checks both sums and returns the counts.
 #[track_caller]
 fn counts(pool: &ThreadPoolExecutor) -> RejectedBy {
     let snapshot = pool.snapshot();
@@ -96,7 +96,7 @@ fn a_submitter_that_waited_for_room_is_counted() {
     let (pool, gate) = full(policy::Block::forever());
     thread::scope(|s| {
         let blocked = s.spawn(|| pool.execute(|| {}));
-        thread::sleep(SHORT); // so that it waits, most of the time; the count is right anyway
+        thread::sleep(SHORT); // usually makes it wait; the count is right anyway
         gate.open();
         blocked.join().unwrap().unwrap();
     });

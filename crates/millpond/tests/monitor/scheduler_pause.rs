@@ -40,7 +40,7 @@ fn kinds() -> Vec<Arc<dyn Scheduler>> {
     ]
 }
 
-/// Four direct tasks and four of a worker, which count their runs.
+/// Submits four direct tasks and four of a worker, which count their runs.
 fn submit(scheduler: &dyn Scheduler) -> Arc<AtomicUsize> {
     let ran = Arc::new(AtomicUsize::new(0));
     let task = || {
@@ -61,7 +61,7 @@ fn work_of_every_kind_waits_until_the_scheduler_is_resumed() {
         assert!(scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap());
         pause(&*scheduler);
         let ran = submit(&*scheduler);
-        thread::sleep(SHORT); // time for a thread that wrongly takes one
+        thread::sleep(SHORT); // exposes a thread that takes one
         assert_eq!(ran.load(Ordering::Relaxed), 0, "{scheduler}");
         let held = pool(&*scheduler).snapshot().unwrap();
         assert!(held.paused, "{scheduler}");
@@ -208,7 +208,7 @@ fn observers_hear_of_the_author() {
     assert_eq!(*log.0.lock().unwrap(), expected);
 }
 
-/// Pauses and resumes while several threads submit: nothing is lost.
+/// Pauses and resumes while several threads submit: no task is lost.
 #[test]
 fn pausing_at_any_moment_loses_nothing() {
     for scheduler in kinds() {

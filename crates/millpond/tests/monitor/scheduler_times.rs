@@ -1,4 +1,4 @@
-//! How long the work of schedulers waits and runs.
+//! Waiting and run times of the work of schedulers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ fn snapshot(scheduler: &dyn Scheduler) -> PoolSnapshot {
     scheduler.pool_ref().and_then(|pool| pool.snapshot()).expect("it is there")
 }
 
-/// Waits until nothing runs, and returns a snapshot in which every run must be measured.
+/// Waits until nothing runs. Returns a snapshot in which every run must be measured.
 fn at_rest(scheduler: &dyn Scheduler) -> PoolSnapshot {
     eventually(|| snapshot(scheduler).stats.active_count == 0);
     let seen = snapshot(scheduler);
@@ -32,7 +32,7 @@ fn at_rest(scheduler: &dyn Scheduler) -> PoolSnapshot {
     seen
 }
 
-/// Holds a thread of a scheduler, and has begun.
+/// Occupies a thread of a scheduler. Returns when the task has begun.
 fn hold(schedule: impl FnOnce(Box<dyn FnOnce() + Send>)) -> Gate {
     let (gate, begun) = (Gate::new(), Gate::new());
     let (wait, begins) = (gate.clone(), begun.clone());
@@ -207,8 +207,8 @@ fn without_timing_nothing_is_measured() {
     eventually(|| snapshot(&elastic).run.count() == 1);
 }
 
-/// Direct tasks, workers, cancelled and periodic work, tasks with handles, panics, and tasks that
-/// run in place, from several threads.
+/// Direct tasks, workers, cancelled and periodic tasks, tasks with handles, panics, and tasks that
+/// run in place, submitted by several threads.
 fn mixed_work(scheduler: &Arc<dyn Scheduler>, has_timing: bool) {
     let ran = Arc::new(AtomicUsize::new(0));
     let submit = || {

@@ -1,4 +1,4 @@
-//! What runs in schedulers, and what waits there.
+//! Running and waiting tasks of schedulers.
 
 use std::sync::Arc;
 use std::thread;
@@ -21,7 +21,7 @@ fn elastic(name: &str, threads: usize) -> BoundedElasticBuilder {
     BoundedElasticScheduler::builder().name(name).max_threads(threads).ttl(HOUR)
 }
 
-/// One of each kind, with the beginning of the names of its threads.
+/// One scheduler of each kind, with the prefix of its threads' names.
 fn kinds() -> Vec<(&'static str, Arc<dyn Scheduler>)> {
     let strict = elastic("seen-strict", 2).affinity(Affinity::Strict).build().unwrap();
     let per_task = elastic("seen-per-task", 2).thread_per_task(true).build().unwrap();
@@ -45,12 +45,12 @@ fn waiting(scheduler: &dyn Scheduler, limit: usize) -> Waiting {
     scheduler.pool_ref().and_then(|pool| pool.waiting(limit)).expect("it is there")
 }
 
-/// The names of the tasks that wait, in order.
+/// The names of the waiting tasks, in order.
 fn names(waiting: &Waiting) -> Vec<&str> {
     waiting.tasks.iter().map(|task| task.name.as_deref().unwrap_or("")).collect()
 }
 
-/// The worker that shows this task.
+/// The worker that runs this task.
 fn worker_of(scheduler: &dyn Scheduler, id: TaskId) -> Option<WorkerView> {
     workers(scheduler).into_iter().find(|worker| worker.task.as_ref().is_some_and(|task| task.id == id))
 }
@@ -59,7 +59,7 @@ fn running_for(scheduler: &dyn Scheduler, id: TaskId) -> Option<Duration> {
     worker_of(scheduler, id)?.task?.running_for
 }
 
-/// A task that has a name, and runs from the opening of the first gate to that of the second.
+/// A named task that runs from the opening of the first gate to the opening of the second.
 fn held(name: &'static str) -> (Task, TaskId, Gate, Gate) {
     let (begun, gate) = (Gate::new(), Gate::new());
     let (begins, wait) = (begun.clone(), gate.clone());
@@ -71,7 +71,7 @@ fn held(name: &'static str) -> (Task, TaskId, Gate, Gate) {
     (task.named(name), id, begun, gate)
 }
 
-/// Holds a thread, and has begun.
+/// Occupies a thread. Returns when the task has begun.
 fn hold(scheduler: &dyn Scheduler) -> Gate {
     let (task, _, begun, gate) = held("holds");
     scheduler.schedule_task(task).unwrap();
@@ -126,7 +126,7 @@ fn a_worker_shows_the_number_of_its_thread() {
     assert_eq!(link.file_name().unwrap().to_str().unwrap(), number.to_string());
 }
 
-/// Holds the threads that close slots of one scheduler.
+/// Blocks the threads that close slots of one scheduler.
 struct HoldsClosing {
     scheduler: String,
     closing: Gate,
@@ -142,7 +142,7 @@ impl Decorator for HoldsClosing {
     }
 }
 
-/// The last task of a scheduler that ends closes the slots, on its thread.
+/// When the last task of a scheduler ends, its thread closes the slots.
 #[test]
 fn a_worker_starts_runs_is_idle_and_leaves() {
     let may_begin = Gate::new();
@@ -192,7 +192,7 @@ fn a_worker_starts_runs_is_idle_and_leaves() {
     assert_eq!(state(), None);
 }
 
-/// All tasks that an executor has not begun are starting: the scheduler cannot see its queue.
+/// Tasks that the executor has not begun are shown as starting, because its queue is not visible.
 #[test]
 fn tasks_that_wait_in_an_executor_are_shown_as_starting() {
     let scheduler = schedulers::from_executor(executors::fixed(1).unwrap());
@@ -211,7 +211,7 @@ fn tasks_that_wait_in_an_executor_are_shown_as_starting() {
     eventually(|| workers(&*scheduler).is_empty());
 }
 
-/// The thread goes on in the lane without the scheduler's lock.
+/// The thread continues with the lane's next task without taking the scheduler's lock.
 #[test]
 fn a_lane_shows_the_task_that_it_goes_on_with() {
     for affinity in [Affinity::Soft, Affinity::Strict] {
@@ -310,8 +310,8 @@ fn every_kind_with_queues_lists_what_waits() {
         }
         scheduler.schedule_task_after(HOUR, named("later")).unwrap();
         let seen = waiting(scheduler, 100);
-        // Tasks of a lane that come within microseconds may have the same age, so only the order of
-        // each kind is certain.
+        // Tasks of a lane that arrive within microseconds may have the same age, so only the order
+        // within each kind is certain.
         for kind in ["task", "lane"] {
             let mut of_kind = names(&seen);
             of_kind.retain(|name| name.starts_with(kind));
@@ -328,7 +328,7 @@ fn every_kind_with_queues_lists_what_waits() {
     }
 }
 
-/// Delayed tasks come after tasks of a worker that are ready, however many there are.
+/// Delayed tasks come after ready tasks of a worker, however many there are.
 #[test]
 fn only_the_first_of_many_waiting_tasks_are_listed() {
     let many = if cfg!(miri) { 1_500 } else { 50_000 };
@@ -352,7 +352,7 @@ fn only_the_first_of_many_waiting_tasks_are_listed() {
     gate.open();
 }
 
-/// What a thread was assigned before the pause, or is assigned in it, waits.
+/// This includes work that a thread was assigned before or during the pause.
 #[test]
 fn a_paused_scheduler_lists_all_of_its_work_as_waiting() {
     for (prefix, scheduler) in kinds() {
@@ -398,7 +398,8 @@ fn tasks_behind_one_that_runs_in_place_are_listed() {
     eventually(|| waiting(&*single, 10).total == 0);
 }
 
-/// Every task is named after its number. Lanes go on without the scheduler's lock.
+/// Each task is named after its number. Threads take the next task of a lane without the
+/// scheduler's lock.
 #[test]
 fn a_reader_never_sees_the_name_of_one_task_with_the_number_of_another() {
     for (_, scheduler) in kinds() {
@@ -438,7 +439,7 @@ fn a_reader_never_sees_the_name_of_one_task_with_the_number_of_another() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// In one of three lanes or in none, after so many seconds.
+    /// In one of three lanes or in none, with a delay in seconds.
     Submit(Option<usize>, u32),
     Repeat(Option<usize>, u32),
     Cancel(usize),
@@ -458,7 +459,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 100 }, ..ProptestConfig::default() })]
 
-    /// While all threads are held, every accepted task waits until it is cancelled.
+    /// All threads are busy, so every accepted task waits until it is cancelled.
     #[test]
     fn every_waiting_task_is_listed_once(
         strict in any::<bool>(),

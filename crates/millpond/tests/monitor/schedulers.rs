@@ -1,4 +1,4 @@
-//! Schedulers are listed, observed and counted as pools are.
+//! Schedulers are listed, observed and counted like pools.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -24,7 +24,7 @@ fn label(scheduler: &dyn Scheduler) -> String {
     scheduler.pool_ref().and_then(|pool| pool.label()).expect("it is there").to_string()
 }
 
-/// Every accepted task is in one of the counts, and every refused one has a reason.
+/// Every accepted task is in exactly one count, and every rejected one has a reason.
 fn assert_accounted(snapshot: &PoolSnapshot) {
     let stats = &snapshot.stats;
     let ended = stats.completed + stats.panicked + stats.cancelled + stats.handed_back + stats.expired;
@@ -235,7 +235,7 @@ fn panics_with_and_without_a_handle_are_kept() {
     assert_accounted(&seen);
 }
 
-/// Collects the events of the scheduler with one name: other tests run at the same time.
+/// Collects the events of the scheduler with one name, because other tests run at the same time.
 struct Log {
     name: &'static str,
     events: Mutex<Vec<String>>,
@@ -303,7 +303,7 @@ fn a_thread_that_cannot_be_started_is_an_event_and_a_refusal() {
     assert_eq!(log.events(), ["Created", "failed: none left", "rejected None: spawn_failed", "Ended"]);
 }
 
-/// Says which thread drops it.
+/// Records which thread drops it.
 struct Dropped(Arc<Mutex<Option<ThreadId>>>);
 
 impl Drop for Dropped {
@@ -312,8 +312,8 @@ impl Drop for Dropped {
     }
 }
 
-/// The observer holds the scheduler when its last handle goes: the executor of the user must be
-/// dropped by another thread.
+/// The observer holds the scheduler when its last handle is dropped: another thread must drop the
+/// user's executor.
 #[test]
 fn no_destructor_of_the_user_runs_on_an_observing_thread() {
     struct Inline(#[expect(dead_code, reason = "it is dropped with the executor")] Dropped);
@@ -327,7 +327,7 @@ fn no_destructor_of_the_user_runs_on_an_observing_thread() {
     impl Observer for Watch {
         fn event(&self, pool: &PoolRef, event: &Event<'_>) {
             if *pool == self.1 && matches!(event, Event::Changed { .. }) {
-                drop(self.0.lock().unwrap().take()); // the caller observes, and holds the last reference
+                drop(self.0.lock().unwrap().take()); // the caller holds the last reference
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How long tasks wait and run. The times are those of a clock that only moves when it is told to, so they are exact.
+//! Waiting and run times of tasks. They come from a manual clock, so they are exact.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn on(builder: Builder) -> (ThreadPoolExecutor, ManualClock) {
     (builder.clock(time.clock()).build().unwrap(), time)
 }
 
-/// The figures once nothing runs or waits.
+/// The snapshot when no task runs or waits.
 fn at_rest(pool: &ThreadPoolExecutor) -> PoolSnapshot {
     assert!(pool.wait_idle(Duration::from_secs(60)).unwrap());
     pool.snapshot()
@@ -85,7 +85,7 @@ fn a_task_behind_a_burst_that_still_waits_has_its_own_age() {
     end(&pool);
 }
 
-/// Marks are few, and the queue is long: ten seconds of tasks, one each millisecond.
+/// The queue has few time marks and is long: ten seconds of tasks, one per millisecond.
 #[test]
 fn waits_in_a_long_queue_are_right_to_within_a_tenth() {
     let (pool, time) = on(sized(1, 1).timing(Timing::Every));
@@ -104,7 +104,7 @@ fn waits_in_a_long_queue_are_right_to_within_a_tenth() {
     end(&pool);
 }
 
-/// Removing every second task moves the others to new positions in the queue.
+/// Removing every second task moves the others to new positions.
 #[test]
 fn a_task_that_moves_in_the_queue_keeps_its_age() {
     let (pool, time) = on(sized(1, 1).timing(Timing::Every));
@@ -165,7 +165,7 @@ fn half_of_the_workers_busy_is_half_of_the_time() {
     end(&pool);
 }
 
-/// The time of the inner task is its own, and not also that of the outer one.
+/// The time of the inner task is not counted for the outer task as well.
 #[test]
 fn a_task_that_runs_inside_another_is_counted_by_itself() {
     let (pool, time) = on(sized(1, 1));
@@ -186,8 +186,8 @@ fn a_task_that_runs_inside_another_is_counted_by_itself() {
     end(&pool);
 }
 
-/// Plain, bounded, synchronous, priority, custom, delay and eager; first tasks, queued ones and handed-over ones;
-/// tasks with and without a handle, that panic, and that were cancelled.
+/// Covers plain, bounded, synchronous, priority, custom, delay and eager pools; first tasks, queued
+/// ones and handed-over ones; tasks with and without a handle, that panic, and that were cancelled.
 #[test]
 fn every_task_is_counted_on_every_path() {
     let plain = || sized(2, 2);
@@ -222,7 +222,7 @@ fn every_task_is_counted_on_every_path() {
                 }
                 if n % 50 == 49 {
                     let idle = pool.clone();
-                    eventually(move || idle.stats().active_count == 0); // the next one wakes a worker
+                    eventually(move || idle.stats().active_count == 0); // the next one wakes it
                 }
             }
             handles.iter().step_by(3).for_each(|handle| _ = handle.cancel(false));
@@ -293,7 +293,7 @@ fn without_timing_no_clock_is_read() {
     }
 }
 
-/// Readers count the tasks of idle workers while these go on.
+/// Readers count the tasks of idle workers while the workers continue.
 #[test]
 fn figures_only_grow_while_tasks_run() {
     let pool = sized(2, 2).build().unwrap();

@@ -1,4 +1,4 @@
-//! What runs now, and what waits.
+//! Running and waiting tasks.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ fn a_scheduled_pool_lists_when_its_tasks_are_due() {
     end(&pool);
 }
 
-/// Every task is named after its number.
+/// Each task is named after its number.
 #[test]
 fn a_reader_never_sees_the_name_of_one_task_with_the_number_of_another() {
     let pool = sized(2, 2).build().unwrap();

@@ -1,5 +1,4 @@
-//! What a pool is made of: options and their defaults, what is refused, what the getters say,
-//! names.
+//! Construction of a pool: options and defaults, invalid values, getters, names.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -61,8 +60,8 @@ fn options_can_be_given_in_any_order_and_the_last_value_counts() {
     let pool = ThreadPoolExecutor::builder()
         .allow_core_thread_time_out(true)
         .maximum_pool_size(1)
-        .core_pool_size(4) // above the maximum, so far
-        .keep_alive_time(Duration::ZERO) // against the time-out, so far
+        .core_pool_size(4) // above the maximum at this point
+        .keep_alive_time(Duration::ZERO) // invalid with the time-out at this point
         .maximum_pool_size(8)
         .keep_alive_time(Duration::from_millis(5))
         .build()
@@ -246,7 +245,7 @@ fn a_replaced_rejection_handler_is_the_one_in_force() {
     end(&pool);
 }
 
-/// Asserts that `change` fails, with all of `words` in its text, and changes nothing.
+/// Asserts that `change` fails, that its error contains `words`, and that nothing changes.
 #[track_caller]
 fn refuses(
     pool: &ThreadPoolExecutor,
@@ -399,7 +398,7 @@ fn clones_are_handles_to_the_same_pool_that_can_be_sent_and_shared() {
     end(&pool);
 }
 
-// A thread cannot be given a name with a NUL: each start would fail, long after the pool was built.
+// A thread name must not contain NUL: each thread start would fail, long after the construction.
 #[test]
 fn a_thread_name_with_a_nul_is_refused_when_the_pool_is_built() {
     let refused = sized(1, 1).thread_name_prefix("db\0-").build().unwrap_err();
@@ -412,13 +411,13 @@ fn a_thread_name_with_a_nul_is_refused_when_the_pool_is_built() {
     assert_eq!(scheduled, ConfigError::NulInName { option: "thread_name_prefix", position: 0 });
 }
 
-/// The name under which the operating system shows the calling thread.
+/// The operating system's name of the calling thread.
 #[cfg(target_os = "linux")]
 fn shown_name() -> String {
     std::fs::read_to_string("/proc/thread-self/comm").unwrap().trim_end().to_owned()
 }
 
-// Linux keeps 15 bytes of a name, and std gives it the first 15.
+// Linux keeps 15 bytes of a name; std passes the first 15.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_number_of_a_worker_is_seen_in_top_however_long_the_prefix_is() {

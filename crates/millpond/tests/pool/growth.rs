@@ -1,5 +1,4 @@
-//! How a pool grows: new thread, queue, extra thread or rejection; prestart; threads before the
-//! queue.
+//! Growth of a pool: new thread, queue, extra thread or rejection; prestart; eager growth.
 
 use std::io;
 use std::sync::Arc;
@@ -16,9 +15,9 @@ use millpond::{
     WorkerBody, executors,
 };
 
-// ---- the rule
+// ---- the growth rule
 
-/// Where the number of workers is.
+/// The number of workers, relative to core and maximum size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Size {
     BelowCore,
@@ -32,7 +31,7 @@ fn the_growth_rule_is_this_table() {
     use Admission::{CoreThread, ExtraThread, Queue, Reject};
     use GrowthRule::{Eager, QueueFirst};
     use Size::{AtMaximum, BelowCore, BelowMaximum};
-    // rule, size, queue has room, a worker is free
+    // rule, size, whether the queue has room, whether a worker is idle
     let table = [
         (QueueFirst, BelowCore, false, false, CoreThread),
         (QueueFirst, BelowCore, false, true, CoreThread),
@@ -209,7 +208,7 @@ fn a_synchronous_queue_of_ones_own_hands_tasks_to_the_waiting_worker() {
     assert!(pool.prestart_core_thread());
     for n in 0..5 {
         let mut task = Some(Task::new(|| {}));
-        // Accepted as soon as the worker waits in the queue, and not before.
+        // Accepted only once the worker waits in the queue.
         eventually(|| match pool.execute_task(task.take().unwrap()) {
             Ok(()) => true,
             Err(rejected) => {
@@ -410,7 +409,7 @@ fn after_shutdown_with_an_empty_queue_prestart_starts_nothing() {
     assert_eq!((pool.prestart_all_core_threads(), pool.largest_pool_size()), (0, 1));
 }
 
-/// A pool of one thread whose queue already has three tasks, and how many of them have run.
+/// A pool with one thread whose queue already has three tasks, and the number that have run.
 fn with_waiting_tasks(
     factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
 ) -> (ThreadPoolExecutor, Arc<AtomicUsize>) {
@@ -432,8 +431,8 @@ fn after_shutdown_with_waiting_tasks_and_no_worker_prestart_starts_one_that_empt
     assert_eq!(ran.load(Ordering::Relaxed), 3);
 }
 
-/// Submits two tasks to a pool whose first thread does not start, and neither does its replacement.
-/// The second task relied on it. Returns the handle of the second task.
+/// Submits two tasks to a pool in which neither the first thread nor its replacement starts. The
+/// second task was queued for that thread. Returns the handle of the second task.
 fn strand_a_task(
     works: impl Fn(usize) -> bool + Send + Sync + 'static,
 ) -> (ThreadPoolExecutor, TaskHandle<u32>) {
@@ -549,7 +548,7 @@ fn an_eager_pool_counts_tasks_that_panic_are_cancelled_or_removed_out_again() {
     }
     gate.open();
     eventually(|| pool.completed_task_count() == 7);
-    // If one were still counted, a third worker would be made for the next task.
+    // A task that was still counted would cause a third worker for the next task.
     pool.set_maximum_pool_size(10).unwrap();
     for _ in 0..5 {
         pool.submit(|| {}).unwrap().join().unwrap();

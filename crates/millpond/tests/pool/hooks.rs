@@ -1,4 +1,4 @@
-//! What hooks see and may do, and which threads they may interrupt.
+//! Hooks: what they see, what they may do, and which threads they may interrupt.
 
 use std::panic::PanicHookInfo;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ enum Event {
     Terminated,
 }
 
-/// Writes down every call, with the name of the thread it came on.
+/// Records every call, with the name of its thread.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<(String, Event)>>>);
 
@@ -135,8 +135,7 @@ fn workers_are_numbered_from_one_and_all_stop_before_the_terminated_hook() {
 /// Panics on worker threads: thread name and message, in order.
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// Makes the panic hook write down the panics of threads called `watched-…` instead of printing
-/// them.
+/// Makes the panic hook record the panics of threads named `watched-…` instead of printing them.
 fn watch_panics() {
     static SET: Once = Once::new();
     SET.call_once(|| {

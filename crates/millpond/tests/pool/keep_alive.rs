@@ -1,4 +1,4 @@
-//! How a pool shrinks and goes on: panicking tasks, keep-alive, core time-out, changed sizes.
+//! How a pool shrinks: panicking tasks, keep-alive, core time-out, changed sizes.
 
 use std::any::Any;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use millpond::{
     interrupt, policy,
 };
 
-/// Makes the pool have `size` workers, all idle: needs a queue that refuses.
+/// Grows the pool to `size` idle workers. Requires a queue that rejects.
 fn grow(pool: &ThreadPoolExecutor, size: usize) {
     let gate = Gate::new();
     (0..size).for_each(|_| occupy(pool, &gate));
@@ -25,9 +25,9 @@ fn grow(pool: &ThreadPoolExecutor, size: usize) {
     gate.open();
 }
 
-// ---- death
+// ---- panics
 
-/// Counts workers as they come and go.
+/// Counts the starts and ends of workers.
 #[derive(Clone, Default)]
 struct Workers {
     started: Arc<AtomicUsize>,
@@ -73,7 +73,7 @@ fn after_as_many_panics_as_workers_all_workers_are_still_there() {
         gate.open();
         eventually(|| pool.completed_task_count() == 3);
         let gate = Gate::new();
-        (0..3).for_each(|_| occupy(&pool, &gate)); // each needs a worker of its own
+        (0..3).for_each(|_| occupy(&pool, &gate)); // each needs its own worker
         assert_eq!((pool.active_count(), pool.pool_size(), pool.largest_pool_size()), (3, 3, 3));
         gate.open();
         end(&pool);
@@ -120,7 +120,7 @@ fn every_kind_of_panic_payload_arrives_unchanged() {
     end(&pool);
 }
 
-/// What an after-hook is told, and whether the interrupt flag was set then.
+/// The panic message that an after-hook got, and whether the interrupt flag was set.
 type Told = (Option<String>, bool);
 
 #[derive(Clone, Default)]
@@ -146,7 +146,7 @@ fn the_after_hook_gets_every_panic_of_an_execute_task_and_is_not_interrupted() {
             _ => {}
         })
         .unwrap();
-        // Changes wake idle workers; none of that may show as an interrupt.
+        // Changes wake idle workers. None of this may show as an interrupt.
         pool.set_maximum_pool_size(3 + n % 2).unwrap();
         pool.set_keep_alive_time(Duration::from_millis(n as u64)).unwrap();
     }
@@ -269,7 +269,7 @@ fn with_core_time_out_an_idle_pool_shrinks_to_nothing_after_keep_alive_and_a_tas
         let begin = Instant::now();
         pool.execute(|| {}).unwrap();
         eventually(|| pool.pool_size() == 0);
-        // The worker of the last task was idle no earlier than that was given.
+        // The worker became idle no earlier than its last task was submitted.
         assert!(begin.elapsed() >= SMALL);
         eventually(|| threads_named("mortal-").unwrap_or(0) == 0);
         assert_eq!(pool.submit(|| 8).unwrap().join().unwrap(), 8);
@@ -327,8 +327,8 @@ fn the_last_worker_stays_past_its_keep_alive_time_while_a_task_waits() {
     }
 }
 
-/// The last worker may not leave while something waits, and its wait is over at once: it must not
-/// go round in circles until the task is due.
+/// The last worker may not exit while a task waits, and its keep-alive time is over at once: it
+/// must not spin until the task is due.
 #[test]
 fn with_a_keep_alive_time_of_zero_the_last_worker_does_not_spin_while_a_task_is_not_due() {
     let looks = Arc::new(AtomicUsize::new(0));
@@ -392,7 +392,7 @@ fn a_pool_follows_its_settings_up_and_down_under_load() {
                 pool.execute(move || gate.pass()).unwrap();
             }
         };
-        // The first N either get threads, or go to the prestarted ones through the queue.
+        // The first N tasks get threads, or go through the queue to prestarted threads.
         give(N);
         eventually(|| pool.active_count() == N && pool.queued_count() == 0);
         give(5 * N);
@@ -410,7 +410,7 @@ fn a_pool_follows_its_settings_up_and_down_under_load() {
         assert!(pool.execute(|| {}).is_err());
 
         pool.set_maximum_pool_size(2 * N).unwrap();
-        assert_eq!(pool.pool_size(), 4 * N); // the busy ones are not touched
+        assert_eq!(pool.pool_size(), 4 * N); // busy workers are not affected
         gate.open();
         eventually(|| pool.pool_size() == 2 * N && pool.completed_task_count() == 7 * N as u64);
         eventually(|| threads_named("follow-").unwrap_or(2 * N) == 2 * N);
@@ -429,14 +429,14 @@ fn idle_workers_above_a_lowered_maximum_leave_at_once() {
         let pool = sized(5, 5)
             .work_queue(queue)
             .keep_alive_time(Duration::MAX)
-            .rejected_execution_handler(policy::Block::forever()) // until a worker waits for a task
+            .rejected_execution_handler(policy::Block::forever()) // waits until a worker is idle
             .build()
             .unwrap();
         pool.prestart_all_core_threads();
         pool.set_core_pool_size(1).unwrap();
         assert_eq!(pool.pool_size(), 5);
         pool.set_maximum_pool_size(2).unwrap();
-        eventually(|| pool.pool_size() == 2); // never, if they waited for keep-alive
+        eventually(|| pool.pool_size() == 2); // would never hold if they waited for keep-alive
         assert_eq!(pool.submit(|| 1).unwrap().join().unwrap(), 1);
         end(&pool);
     }
@@ -480,14 +480,14 @@ fn raising_the_core_size_starts_threads_for_waiting_tasks_and_none_without() {
         .unwrap();
     }
     assert_eq!((pool.pool_size(), pool.queued_count()), (2, 3));
-    pool.set_core_pool_size(8).unwrap(); // six more allowed, three wanted
+    pool.set_core_pool_size(8).unwrap(); // room for six more threads, but only three tasks
     eventually(|| started.load(Ordering::Relaxed) == 3);
     assert_eq!((pool.pool_size(), pool.queued_count()), (5, 0));
     gate.open();
     end(&pool);
 }
 
-/// Numbers that look random and are the same in every run.
+/// Reproducible pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -535,7 +535,7 @@ fn changing_settings_loses_and_doubles_no_task() {
             let changer = scope.spawn(|| {
                 let mut numbers = Numbers(seed as u64 + 1);
                 while !done.load(Ordering::Relaxed) {
-                    // Any of them may be refused: then it changes nothing.
+                    // Each call may fail; it then changes nothing.
                     let _ = match numbers.below(4) {
                         0 => pool.set_core_pool_size(numbers.below(5)),
                         1 => pool.set_maximum_pool_size(numbers.below(5)),

@@ -1,5 +1,5 @@
-//! Waits inside a task of the same pool: what can be helped is run in place, what cannot succeed
-//! returns at once.
+//! Tasks that wait for their own pool: waits that can be helped run the task in place; waits that
+//! cannot succeed return at once.
 
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
@@ -76,7 +76,7 @@ fn a_completion_service_waits_in_place_until_a_delayed_task_is_due() {
     end(&pool);
 }
 
-/// Gives the pool each task with a delay.
+/// Submits each task to the pool with a delay.
 struct Delaying(ThreadPoolExecutor);
 
 impl millpond::Executor for Delaying {
@@ -85,7 +85,7 @@ impl millpond::Executor for Delaying {
     }
 }
 
-/// A task that gets its own handle, and what came of `join`ing it there.
+/// A task that gets its own handle, and the result of joining it inside the task.
 fn joins_itself<T: Send + 'static>(
     pool: &ThreadPoolExecutor,
     join: impl FnOnce(TaskHandle<()>) -> T + Send + 'static,
@@ -124,7 +124,7 @@ fn a_task_that_is_joined_inside_a_task_which_it_runs_in_place_would_wait_for_its
     }
 }
 
-/// Joins `outer` so many levels below it.
+/// Joins `outer` from a task nested `depth` levels below it.
 fn join_below(pool: &ThreadPoolExecutor, depth: usize, outer: TaskHandle<()>) -> bool {
     if depth == 0 {
         return deadlocks(outer.join());
@@ -214,7 +214,7 @@ fn closing_an_executor_around_the_own_pool_does_not_wait_and_does_not_force_it()
     await_end(&around);
 }
 
-/// Ends its pool in every hook of the pool's life, and tells what came of it.
+/// Closes its pool in every hook of the pool's lifecycle, and reports the result.
 struct Closing {
     pool: Arc<OnceLock<ThreadPoolExecutor>>,
     told: Mutex<mpsc::Sender<(&'static str, bool)>>,

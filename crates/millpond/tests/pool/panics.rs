@@ -1,4 +1,4 @@
-//! `Hooks::panicked` hears every panic of a task, and a series says what a panic does to it.
+//! `Hooks::panicked` reports every panic of a task; a periodic task has a policy for panics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use millpond::{
     Task, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue, executors, policy,
 };
 
-/// Notes what it hears: the message, and which thread told it.
+/// Records what the hook gets: the message, and the calling thread.
 #[derive(Clone)]
 struct Heard {
     notes: Notes<(String, thread::ThreadId)>,
@@ -81,7 +81,7 @@ fn the_hook_has_returned_when_the_handle_tells_of_the_panic() {
     end(&pool);
 }
 
-/// The handle gets the payload itself, though the hook has seen it.
+/// The handle gets the original payload although the hook has seen it.
 #[test]
 fn the_payload_reaches_the_handle_unchanged() {
     let heard = Heard::new();
@@ -152,7 +152,7 @@ fn a_task_that_panics_after_it_was_cancelled_is_told_too() {
     assert_eq!((pool.stats().panicked, pool.stats().cancelled), (0, 1));
 }
 
-/// Must not wait for the run that the hook is a part of.
+/// Must not wait for the run that the hook belongs to.
 #[test]
 fn the_hook_may_cancel_the_task_that_panicked() {
     struct Cancels(Mutex<Option<Canceller>>, Gate);
@@ -191,7 +191,7 @@ fn a_payload_whose_destructor_panics_harms_nobody() {
     assert_eq!((heard.messages().len(), dropped.get()), (3, 3));
 }
 
-// ---- series
+// ---- periodic tasks
 
 fn scheduled(heard: &Heard) -> (ManualClock, ScheduledThreadPoolExecutor) {
     let clock = ManualClock::new();

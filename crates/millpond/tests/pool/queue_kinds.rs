@@ -1,5 +1,5 @@
-//! What a pool does with each kind of queue: order, growth, refusal, and calls from inside to the
-//! pool.
+//! Behaviour of a pool with each kind of queue: order, growth, rejection, and calls from the queue
+//! to the pool.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,9 +29,8 @@ fn a_priority_queue_runs_the_most_urgent_first_and_equals_in_order() {
 
 #[test]
 fn a_delay_queue_starts_no_task_before_it_is_due_and_the_earliest_first() {
-    // A delay counts from its own submission. If the submitter is preempted between two of them for
-    // as long as their delays differ, the later submission is due later, and the order says
-    // nothing.
+    // A delay counts from its own submission. If the submitter is preempted between two submissions
+    // for longer than their delays differ, the order is not conclusive.
     let conclusive = || {
         let pool = sized(1, 1).work_queue(WorkQueue::delay()).build().unwrap();
         let begin = Instant::now();
@@ -123,7 +122,7 @@ thread_local! {
     static ASKING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Asks the pool everything, unless this thread is just doing so.
+/// Calls every query of the pool, unless this thread is already doing so.
 fn ask(pool: &ThreadPoolExecutor) {
     if ASKING.replace(true) {
         return;
@@ -198,7 +197,7 @@ fn factory_handler_and_destructors_of_tasks_may_call_the_pool() {
     slot.lock().unwrap().take();
 }
 
-/// A pool of one thread whose queue panics the next `silent` times that it is asked for its length.
+/// A pool with one thread, whose queue panics in the next `silent` calls of its `len`.
 fn with_a_silent_queue(silent: &Arc<AtomicUsize>) -> ThreadPoolExecutor {
     let silent = Arc::clone(silent);
     let on_call = move |called: &str| {
@@ -212,8 +211,8 @@ fn with_a_silent_queue(silent: &Arc<AtomicUsize>) -> ThreadPoolExecutor {
     sized(1, 1).work_queue(WorkQueue::custom(queue)).build().unwrap()
 }
 
-// The worker that looked whether anything was left unwound, and stayed in the count: the pool never
-// ended.
+// Regression: the worker that checked for remaining tasks unwound but was still counted, so the
+// pool never terminated.
 #[test]
 fn a_queue_that_panics_when_asked_for_its_length_costs_no_worker_and_no_task() {
     for times in [1, 2, 3] {
@@ -255,7 +254,7 @@ impl Drop for Bomb {
     }
 }
 
-// The panic was caught, but its payload was dropped, and panicked again, outside of that.
+// Regression: the panic was caught, but its payload's destructor panicked outside of that.
 #[test]
 fn a_queue_that_panics_with_what_panics_when_it_is_dropped_costs_no_worker() {
     let (asked, times) = (Gate::new(), AtomicUsize::new(0));

@@ -1,5 +1,5 @@
-//! `max_queue_time`: a queue whose oldest task is too old counts as full, and a task that became
-//! too old does not run.
+//! `max_queue_time`: a queue whose oldest task has waited too long counts as full, and a task that
+//! has waited too long does not run.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,15 +19,14 @@ use millpond::{
 const LIMIT: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_nanos(1);
 
-/// One thread, a queue of a hundred, and a time limit by a clock that only moves when it is told
-/// to.
+/// A pool with one thread, a queue of a hundred, a limit on queue time, and a manual clock.
 fn limited(change: impl FnOnce(Builder) -> Builder) -> (ThreadPoolExecutor, ManualClock) {
     let clock = ManualClock::new();
     let builder = sized(1, 1).work_queue(WorkQueue::array(100)).max_queue_time(LIMIT).clock(clock.clock());
     (change(builder).build().unwrap(), clock)
 }
 
-/// The same with a busy thread and one task in the queue that is too old.
+/// The same with a busy thread and one queued task that has exceeded the limit.
 fn overdue(
     policy: impl RejectedExecutionHandler,
 ) -> (ThreadPoolExecutor, ManualClock, TaskHandle<u32>, Gate) {
@@ -106,13 +105,13 @@ fn while_the_oldest_task_is_too_old_the_pool_is_saturated() {
     let gate = occupied(&pool);
     let first = pool.submit(|| 1).unwrap();
     clock.advance(LIMIT);
-    let second = pool.submit(|| 2).unwrap(); // at the limit is not above it
+    let second = pool.submit(|| 2).unwrap(); // exactly at the limit still counts as in time
     clock.advance(TICK);
     let rejected = pool.submit(|| 3).unwrap_err();
     assert!(rejected.reason().is_overload());
     assert_eq!(pool.try_submit(|| 4).unwrap_err().into_inner()(), 4);
     pool.execute(|| ()).unwrap_err();
-    assert!(first.cancel(false)); // now the second is the oldest
+    assert!(first.cancel(false)); // now the second task is the oldest
     let third = pool.submit(|| 5).unwrap();
     gate.open();
     assert_eq!((soon(second).unwrap(), soon(third).unwrap()), (2, 5));
@@ -206,7 +205,7 @@ fn those_who_wait_for_room_wait_until_the_queue_is_young_again() {
     assert_balanced(&pool.stats());
 }
 
-/// The oldest task of these is not at the head: only what is taken is shed.
+/// In these queues the oldest task is not at the head, so only a task that is taken can be shed.
 #[test]
 fn other_queues_shed_what_is_taken_too_late_and_refuse_nothing() {
     for queue in [WorkQueue::priority(), WorkQueue::delay(), bounded_custom(10)] {
@@ -224,7 +223,7 @@ fn other_queues_shed_what_is_taken_too_late_and_refuse_nothing() {
     }
 }
 
-/// A delayed task waits for its time, and only then for a thread.
+/// The time until a delayed task is due does not count.
 #[test]
 fn in_a_delay_queue_time_counts_from_when_the_task_is_due() {
     let (pool, clock) = limited(|builder| builder.work_queue(WorkQueue::delay()));
@@ -263,7 +262,7 @@ fn a_shutdown_sheds_while_it_drains_and_shutdown_now_hands_back() {
     let (pool, _clock, old, gate) = overdue(policy::Abort);
     let drained = pool.shutdown_now();
     assert_eq!(drained.len(), 1);
-    drained.into_iter().for_each(Task::run); // they belong to no queue any more
+    drained.into_iter().for_each(Task::run); // they no longer belong to a queue
     assert_eq!(soon(old).unwrap(), 1);
     gate.open();
     end(&pool);
@@ -271,7 +270,7 @@ fn a_shutdown_sheds_while_it_drains_and_shutdown_now_hands_back() {
     assert_balanced(&pool.stats());
 }
 
-/// The time spent in another pool's queue does not count.
+/// The time in another pool's queue does not count.
 #[test]
 fn a_task_that_moves_to_another_pool_begins_anew() {
     let (pool, _clock, old, gate) = overdue(policy::Abort);
@@ -298,7 +297,7 @@ fn a_cancelled_task_that_stays_in_the_queue_counts_as_cancelled() {
     assert_balanced(&pool.stats());
 }
 
-/// Otherwise no caller would learn that the closure was dropped.
+/// Otherwise the closure would be dropped without a notice to the caller.
 #[test]
 fn scoped_tasks_always_run() {
     let (pool, clock) = limited(|builder| builder);
@@ -314,7 +313,7 @@ fn scoped_tasks_always_run() {
     assert_eq!(pool.stats().expired, 0);
 }
 
-/// A future that has begun must be let end.
+/// A future that has begun must be allowed to finish.
 #[cfg(feature = "futures")]
 #[test]
 fn futures_always_run() {
@@ -329,8 +328,8 @@ fn futures_always_run() {
     assert_eq!(pool.stats().expired, 0);
 }
 
-/// Three requests come while one is served, for a while. A caller waits for 25 service times, and
-/// the queue has room for a thousand: without a limit nearly all that is served comes too late.
+/// For some time, three requests arrive per service time. A caller waits for 25 service times, and
+/// the queue has room for a thousand: without a limit almost all responses would be too late.
 #[test]
 fn under_three_times_the_load_a_limit_keeps_the_goodput() {
     const SERVICE: Duration = Duration::from_millis(10);
@@ -359,7 +358,7 @@ fn under_three_times_the_load_a_limit_keeps_the_goodput() {
                 };
                 let _refused = pool.execute(request);
             }
-            // The request that is being served ends, and the next one begins.
+            // The current request ends, and the next one begins.
             let before = begun.get();
             eventually(|| begun.get() >= 1);
             served.send(()).unwrap();
@@ -377,8 +376,7 @@ fn under_three_times_the_load_a_limit_keeps_the_goodput() {
     assert!(with > STEPS * 9 / 10, "{with}");
 }
 
-/// Real time, many threads: each task is counted once, by its outcome, and its handle says the
-/// same.
+/// Real time and many threads: each task is counted once, by its outcome, and its handle agrees.
 #[test]
 fn every_task_is_counted_once_and_its_handle_agrees() {
     let pool = sized(2, 2)

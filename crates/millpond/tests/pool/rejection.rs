@@ -1,4 +1,4 @@
-//! What happens to a task that does not fit: every policy, and custom policies.
+//! What happens to a task for which there is no room: every policy, and custom policies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use millpond::{
     TaskId, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
 
-/// One busy worker, and a full queue of one: the next task is rejected. The handle is that of the
-/// waiting task.
+/// One busy worker and a full queue of one: the next task is rejected. The handle is that of the
+/// queued task.
 fn saturated(handler: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, TaskHandle<u32>, Gate) {
     let pool =
         sized(1, 1).work_queue(WorkQueue::array(1)).rejected_execution_handler(handler).build().unwrap();
@@ -25,8 +25,8 @@ fn saturated(handler: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Tas
     (pool, waiting, gate)
 }
 
-/// Asserts that the task was dropped: `Ok`, its handle abandoned, its closure gone without having
-/// run.
+/// Asserts that `Ok` is returned, and the task dropped: its handle abandoned, its closure gone
+/// unrun.
 #[track_caller]
 fn drops(pool: &ThreadPoolExecutor) {
     let captured = Arc::new(());
@@ -64,7 +64,7 @@ fn the_handler_gets_the_task_and_the_pool_once_on_the_submitting_thread() {
     let me = thread::current().id();
     let text = pool.to_string();
     assert_eq!(*calls.lock().unwrap(), [(submitted.id(), me, text.clone()), (executed, me, text)]);
-    // The handler keeps the task: its handle stays open until the task is run or dropped.
+    // The handler keeps the task: its handle stays pending until the task is run or dropped.
     assert_eq!(submitted.state(), TaskState::Pending);
     kept.lock().unwrap().remove(0).run();
     assert_eq!(submitted.join().unwrap(), 7);
@@ -254,7 +254,7 @@ fn policies_called_by_hand_do_not_touch_a_pool_that_has_room() {
     let gate = Gate::new();
     occupy(&pool, &gate);
     pool.execute(|| {}).unwrap();
-    assert!(pool.execute(|| {}).is_err()); // still the aborting one
+    assert!(pool.execute(|| {}).is_err()); // still has its own policy, `Abort`
     gate.open();
     end(&pool);
 }
@@ -317,7 +317,7 @@ fn the_panic_of_a_task_run_by_its_submitter_goes_to_the_handle_or_to_the_submitt
     end(&pool);
 }
 
-// ---- Discard, and all that drop after a shutdown
+// ---- Discard, and the policies that drop tasks after a shutdown
 
 // REJ-004
 #[test]
@@ -345,8 +345,8 @@ fn the_panic_of_a_destructor_stays_with_the_policy_that_drops_the_task() {
     let (pool, waiting, gate) = saturated(policy::Discard);
     give(&pool);
     pool.set_rejected_execution_handler(policy::DiscardOldest);
-    give(&pool); // in the place of the waiting one
-    give(&pool); // in the place of the one before
+    give(&pool); // replaces the queued task
+    give(&pool); // replaces the previous one
     pool.shutdown();
     give(&pool);
     pool.set_rejected_execution_handler(policy::CallerRuns);
@@ -431,7 +431,7 @@ fn discard_oldest_evicts_the_most_urgent_task_of_a_bounded_priority_queue() {
         .unwrap();
     let gate = Gate::new();
     occupy(&pool, &gate);
-    // In this queue, the least goes first.
+    // In this queue, the smallest task comes first.
     let handles = [2, 1, 3].map(|n| pool.submit_task(TaskOf::new(move || n).with_priority(n)).unwrap());
     gate.open();
     let [two, one, three] = handles.map(TaskHandle::join);
@@ -511,7 +511,7 @@ fn block_gives_back_pressure_and_the_bound_holds() {
     }
 }
 
-/// Checks that a submitter who waits for room gets it when `make_room` was called.
+/// Asserts that a submitter who waits for room gets it after `make_room`.
 fn block_wakes(make_room: impl FnOnce(&ThreadPoolExecutor, &TaskHandle<u32>, &Gate)) {
     let (pool, waiting, gate) = saturated(policy::Block::forever());
     thread::scope(|scope| {
@@ -668,7 +668,7 @@ fn block_with_a_time_out_takes_the_room_that_comes_in_time() {
 
 #[test]
 fn a_blocked_submitter_that_gives_up_passes_its_call_on() {
-    // Of many who wait, some are interrupted while room is made: the others still get it.
+    // Some of many blocked submitters are interrupted while room is made: the others still get it.
     for _ in 0..20 {
         let (pool, waiting, gate) = saturated(policy::Block::forever());
         thread::scope(|scope| {

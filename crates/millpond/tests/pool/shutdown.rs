@@ -1,4 +1,4 @@
-//! How a pool ends: shutdown in good order and at once, who waits for it, dropping the last handle.
+//! The end of a pool: graceful and immediate shutdown, waiting for it, dropping the last handle.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,8 @@ use millpond::{
     ThreadPoolExecutor, WorkQueue, executors, interrupt,
 };
 
-/// Gives `pool` a task that sleeps until it is interrupted and then counts that; returns when it
-/// runs.
+/// Submits a task that sleeps until it is interrupted and then increments `interrupts`. Returns
+/// when it runs.
 fn occupy_until_interrupted(pool: &ThreadPoolExecutor, interrupts: &Arc<AtomicUsize>) {
     let (running, interrupts) = (Gate::new(), Arc::clone(interrupts));
     let started = running.clone();
@@ -218,7 +218,7 @@ fn shutdown_now_interrupts_the_running_of_every_kind_of_queue() {
         let pool = sized(2, 2).work_queue(queue).build().unwrap();
         let interrupts = Arc::new(AtomicUsize::new(0));
         occupy_until_interrupted(&pool, &interrupts);
-        pool.prestart_all_core_threads(); // and one that is idle
+        pool.prestart_all_core_threads(); // and adds an idle worker
         assert!(pool.shutdown_now().is_empty());
         assert_eq!(pool.await_termination(LONG), Ok(true));
         assert_eq!(interrupts.load(Ordering::Relaxed), 1);
@@ -384,7 +384,7 @@ fn a_terminated_pool_has_nothing_left_and_has_completed_all_its_tasks() {
     assert!(pool.queued_tasks().is_empty());
 }
 
-/// What the terminated hook sees of its pool.
+/// The state of the pool, as the terminated hook sees it.
 #[derive(Default)]
 struct LooksAtTheEnd {
     pool: Mutex<Option<ThreadPoolExecutor>>,
@@ -580,7 +580,7 @@ fn dropping_the_last_handle_shuts_down_in_good_order_without_waiting() {
     let clone = pool.clone();
     drop(pool);
     assert_eq!(clone.state(), RunState::Running);
-    drop(clone); // returns though the gate is closed
+    drop(clone); // returns although the gate is closed
     assert_eq!(terminated.load(Ordering::Relaxed), 0);
     gate.open();
     for (n, handle) in waiting.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Threads that cannot be started, and what becomes of the tasks that they were for.
+//! Threads that cannot be started, and the tasks for which they were needed.
 
 use std::error::Error;
 use std::io;
@@ -51,7 +51,7 @@ fn check_no_thread(pool: &ThreadPoolExecutor) {
     assert!(rejected.to_string().contains("no thread today"), "{rejected}");
     assert_eq!((pool.pool_size(), pool.largest_pool_size(), pool.queued_count()), (0, 0, 0));
     assert_eq!((pool.task_count(), pool.stats().submitted, pool.stats().rejected), (0, 0, 1));
-    // Nothing waits in the queue for a worker that never comes, so the pool can end.
+    // No task is queued for a worker that never starts, so the pool can terminate.
     pool.shutdown();
     assert_eq!(pool.await_termination(LONG), Ok(true));
 }
@@ -146,7 +146,7 @@ fn a_factory_that_drops_the_body_fails_the_spawn_whatever_it_returns() {
     let pool = sized(1, 1)
         .thread_factory(|body| {
             drop(body);
-            Ok(thread::spawn(|| {})) // started, and perhaps finished, but not ours
+            Ok(thread::spawn(|| {})) // a thread, but not one that runs the body
         })
         .build()
         .unwrap();
@@ -236,7 +236,7 @@ fn a_body_that_is_dropped_after_its_factory_has_returned_does_not_lose_the_task(
 }
 
 /// Two submitters each reserve a worker. The second spawn fails first: its task is queued, because
-/// another worker seems to exist. Then that one fails too, and no worker is left for the queue.
+/// another worker seems to exist. Then the first spawn fails too, and the queue has no worker.
 #[test]
 fn two_spawns_that_fail_at_once_strand_no_task() {
     let gates = [Gate::new(), Gate::new()];
@@ -263,7 +263,7 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
         let second = second.join().unwrap();
         gates[0].open();
         let _ = first.join().unwrap();
-        // Run, handed back, or resolved: anything but forgotten.
+        // Run, returned, or resolved, but not lost.
         if let Ok(handle) = second {
             eventually(|| handle.is_done());
         }
@@ -271,8 +271,8 @@ fn two_spawns_that_fail_at_once_strand_no_task() {
     end(&pool);
 }
 
-/// A factory whose first thread comes, whose second is promised, with its body left in `promised`,
-/// and that has no more.
+/// A factory whose first call starts a thread and whose second only stores the body in `promised`.
+/// Later calls fail.
 fn one_comes_and_one_is_promised(
     promised: &Arc<Mutex<Option<WorkerBody>>>,
 ) -> impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static {
@@ -287,9 +287,9 @@ fn one_comes_and_one_is_promised(
     }
 }
 
-// A worker joined a task of its own pool. The task was not in the queue, because a new thread
-// should begin with it, so the worker parked. The thread did not start, the task was queued, and
-// the only worker stayed parked.
+// Regression: a worker joined a task of its own pool. The task was to start with a new thread, so
+// it was not in the queue, and the worker parked. The thread did not start, the task was queued,
+// and the only worker stayed parked.
 #[test]
 fn a_worker_runs_what_it_joins_when_the_thread_that_was_to_do_it_does_not_come() {
     let promised = Arc::new(Mutex::new(None));
@@ -306,11 +306,11 @@ fn a_worker_runs_what_it_joins_when_the_thread_that_was_to_do_it_does_not_come()
     end(&pool);
 }
 
-// The factory promised a thread, and dropped the worker's body before the submitter had recorded
-// the promise. The number of expected workers was then decremented twice.
+// Regression: the factory returned success and dropped the worker's body before the submitter had
+// recorded the start. The number of expected workers was then decremented twice.
 #[test]
 fn a_promise_that_is_broken_while_it_is_noted_is_counted_once() {
-    // Enough that counting them takes a while, during which other threads wait for the lock.
+    // Enough workers that counting them takes time, while other threads wait for the lock.
     const THERE: usize = 100;
     let (give, take) = mpsc::channel::<WorkerBody>();
     let (give, calls) = (Mutex::new(give), AtomicUsize::new(0));
@@ -339,7 +339,7 @@ fn a_promise_that_is_broken_while_it_is_noted_is_counted_once() {
         let broken = |_: &usize| {
             let started = catch_unwind(AssertUnwindSafe(|| pool.prestart_core_thread()));
             eventually(|| pool.pool_size() == THERE);
-            started.is_err() // numbers that overflow panic, in a test
+            started.is_err() // overflow panics in tests
         };
         let broken = rounds(300).find(broken);
         over.store(true, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What a pool counts, and tasks that leave it without having run: removed, purged, cancelled.
+//! Counters of a pool, and tasks that leave it without having run: removed, purged, cancelled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn waiting_queues() -> [WorkQueue; 5] {
     ]
 }
 
-/// Asserts the law of accounting, while no task moves.
+/// Asserts the law of accounting while no task changes its state.
 #[track_caller]
 fn accounted(stats: &PoolStats) {
     let settled = stats.completed + stats.panicked + stats.cancelled + stats.handed_back;

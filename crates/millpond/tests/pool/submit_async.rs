@@ -1,4 +1,4 @@
-//! `submit_async`: waits for room without a thread, in line with blocked submitters, and can be
+//! `submit_async`: waits for room without a thread, in one line with blocked submitters, and can be
 //! dropped at any time.
 
 use std::error::Error;
@@ -45,7 +45,7 @@ impl Bell {
     }
 }
 
-/// A future with a waker of its own, polled by hand.
+/// A future with its own waker, polled manually.
 struct Polled<F> {
     future: Pin<Box<F>>,
     bell: Arc<Bell>,
@@ -76,12 +76,12 @@ impl<F: Future> Polled<F> {
     }
 }
 
-/// The smallest executor there is.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     Polled::new(future).block()
 }
 
-/// A submission that has to wait.
+/// A submission that must wait.
 #[track_caller]
 fn waiting<T: Send + 'static>(
     pool: &ThreadPoolExecutor,
@@ -92,7 +92,7 @@ fn waiting<T: Send + 'static>(
     future
 }
 
-/// One busy thread, and a queue of one, which is taken.
+/// A pool with one busy thread and a full queue of one.
 fn full(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, TaskHandle<u32>, Gate) {
     full_with(WorkQueue::array(1), policy)
 }
@@ -267,7 +267,7 @@ fn a_newcomer_does_not_overtake_those_who_wait() {
     let gate = occupied(&pool);
     let queued = [1, 2].map(|n| pool.submit(move || n).unwrap());
     let (mut first, mut second) = (waiting(&pool, || 3), waiting(&pool, || 4));
-    assert!(queued[1].cancel(false)); // room for the first in line
+    assert!(queued[1].cancel(false)); // room for the first waiter
     first.bell.wait(0);
     let mut newcomer = waiting(&pool, || 5);
     assert!(second.poll().is_pending());
@@ -299,7 +299,7 @@ fn dropping_a_waiting_future_drops_the_closure_and_leaves_the_line() {
     assert_eq!((pool.stats().submitted, pool.stats().completed), (3, 3));
 }
 
-/// Otherwise the second would wait forever: nothing else happens in the pool.
+/// Otherwise the second future would wait forever, because nothing else happens in the pool.
 #[test]
 fn a_future_that_is_dropped_after_it_was_woken_passes_the_room_on() {
     let (pool, queued, gate) = full(policy::Block::forever());
@@ -397,7 +397,7 @@ fn a_thread_that_cannot_be_started_is_an_error_with_its_cause() {
     end(&pool);
 }
 
-/// The last clone is gone, but a submitter still waits: the pool goes on until that one is done.
+/// The last handle is dropped, but a submitter still waits: the pool stays open until it is done.
 #[test]
 fn a_waiting_future_keeps_the_pool_open() {
     let (pool, queued, gate) = full(policy::Abort);
@@ -408,8 +408,8 @@ fn a_waiting_future_keeps_the_pool_open() {
     assert_eq!(soon(queued).unwrap(), 2);
 }
 
-/// More producers than room, each with a thread of its own to poll on. Never more tasks inside than
-/// allowed.
+/// More producers than room, each polling on its own thread. The number of tasks in the pool never
+/// exceeds its bound.
 #[test]
 fn two_hundred_submissions_of_eight_producers_are_all_accepted_within_the_bound() {
     let pool = executors::bounded(2, 2, 8).unwrap();
@@ -441,8 +441,8 @@ fn two_hundred_submissions_of_eight_producers_are_all_accepted_within_the_bound(
     assert_balanced(&pool.stats());
 }
 
-/// Futures that are dropped at any moment, beside blocked threads: what was accepted ran once, what
-/// was not was dropped once, and everybody who stays gets room.
+/// Futures are dropped at random times, beside blocked threads. Accepted tasks run once, others are
+/// dropped once, and every remaining submitter gets room.
 #[test]
 fn a_storm_of_dropped_futures_loses_nothing_and_strands_nobody() {
     const PRODUCERS: usize = 6;
@@ -474,7 +474,7 @@ fn a_storm_of_dropped_futures_loses_nothing_and_strands_nobody() {
                         }
                         let mut future = Polled::new(pool.submit_async(task));
                         match rng.below(3) {
-                            // Stays until it has room.
+                            // Waits until it has room.
                             0 => {
                                 drop(future.block().unwrap());
                                 accepted.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! `try_submit`: admits now or gives the closure itself back. And what a refusal tells.
+//! `try_submit` accepts at once or returns the closure; and the information in a rejection.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,7 @@ use millpond::{
     TrySubmitError, WorkQueue, executors, policy,
 };
 
-/// A pool of one busy thread and one place in its queue, which is taken.
+/// A pool with one busy thread and a full queue of one.
 fn full(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, TaskHandle<u32>, Gate) {
     let pool =
         sized(1, 1).work_queue(WorkQueue::array(1)).rejected_execution_handler(policy).build().unwrap();
@@ -40,7 +40,7 @@ fn only_a_saturated_executor_is_overloaded_and_only_an_ended_one_shut_down() {
     }
 }
 
-/// clippy warns of errors above 128 bytes, and users put this one into enums of their own.
+/// clippy warns about errors above 128 bytes, and users put this one into their own enums.
 #[test]
 #[cfg(target_pointer_width = "64")]
 fn an_error_of_a_refused_task_leaves_room_in_a_users_enum() {
@@ -73,7 +73,7 @@ fn an_accepted_closure_runs_and_has_a_handle() {
     assert_balanced(&pool.stats());
 }
 
-/// Whatever the policy would do: nothing is run by the caller, dropped, evicted or waited for.
+/// Whatever the policy: nothing is run by the caller, dropped, evicted or waited for.
 #[test]
 fn a_refused_closure_comes_back_whatever_the_policy() {
     fn check(policy: impl RejectedExecutionHandler) {
@@ -193,7 +193,7 @@ fn an_executor_of_one_thread_has_it_too() {
     assert_eq!(single.try_submit(|| 2).unwrap_err().into_inner()(), 2);
 }
 
-/// A scope has the same error, with the cause of a thread that could not be started.
+/// The error of a scope also contains the cause of a failed thread start.
 #[test]
 fn a_scoped_closure_comes_back_with_the_cause() {
     let pool = sized(1, 1).thread_factory(factory(|_| false)).build().unwrap();

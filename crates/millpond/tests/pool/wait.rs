@@ -1,4 +1,4 @@
-//! Waiting for a pool: `terminated`, `wait_idle`; and references that keep no pool running.
+//! Waiting for a pool: `terminated`, `wait_idle`; and weak references.
 
 use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -1,4 +1,4 @@
-//! What the array queue promises beyond the contract of all queues.
+//! The array queue: guarantees beyond the contract of all queues.
 
 use std::thread;
 
@@ -117,7 +117,7 @@ fn a_fair_queue_lets_putters_in_in_order_of_arrival() {
     });
 }
 
-/// No call, blocking or not, takes an item that another thread already waits for.
+/// No call, blocking or not, takes an item for which another thread already waits.
 #[test]
 fn newcomers_do_not_overtake_those_who_wait_in_a_fair_queue() {
     let queue = ArrayBlockingQueue::fair(1).unwrap();
@@ -125,12 +125,12 @@ fn newcomers_do_not_overtake_those_who_wait_in_a_fair_queue() {
         let taker = block(s, || queue.take());
         queue.put(1).unwrap();
         assert_eq!(queue.poll(), None);
-        queue.put(2).unwrap(); // the first is the taker's and takes no room
+        queue.put(2).unwrap(); // the first goes to the taker and needs no room
         assert_eq!(taker.join(), Ok(1));
 
         let putter = block(s, || queue.put(3));
         assert_eq!(queue.take(), Ok(2));
-        assert_eq!(queue.offer(4), Err(4)); // the place is the putter's
+        assert_eq!(queue.offer(4), Err(4)); // the place belongs to the waiting putter
         assert_eq!(putter.join(), Ok(()));
         assert_eq!(queue.take(), Ok(3));
     });

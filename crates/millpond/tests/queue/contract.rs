@@ -1,5 +1,5 @@
-//! What every queue promises, run on every kind through the trait object. Ids such as BQ-003 name
-//! the behaviour of the reference that a test stands for.
+//! The contract of all queues, run on every kind through the trait object. Ids such as BQ-003 name
+//! the behaviour of the reference that a test checks.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use millpond::queue::{
     PriorityBlockingQueue, PutError, QueueEmpty, QueueFull, SynchronousQueue,
 };
 
-/// An item forevery kind: ordered, and due since long ago in the same order.
+/// An item for every kind: ordered by its number, and long due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Item(u64);
 
@@ -61,7 +61,7 @@ const KINDS: [Kind; 9] = [
 ];
 
 impl Kind {
-    /// A new queue that holds the items `0..n`, in this order forevery kind.
+    /// A new queue that contains the items `0..n`, in this order for every kind.
     fn holding(&self, n: usize) -> Queue {
         let queue = (self.make)();
         (0..n as u64).for_each(|n| queue.add(Item(n)).unwrap());
@@ -84,7 +84,7 @@ fn all(property: impl Fn(&Kind)) {
     });
 }
 
-/// The kinds that have room for items.
+/// Checks `property` for the kinds that can store items.
 fn stores(property: impl Fn(&Kind)) {
     all(|kind| {
         if kind.capacity != Some(0) {
@@ -93,7 +93,7 @@ fn stores(property: impl Fn(&Kind)) {
     });
 }
 
-/// The kinds that can be full.
+/// Checks `property` for the kinds that can be full.
 fn bounded(property: impl Fn(&Kind)) {
     all(|kind| {
         if kind.capacity.is_some() {
@@ -140,8 +140,7 @@ fn bq_005_drain_to_moves_the_lesser_of_max_and_len() {
     });
 }
 
-/// BQ-007, also for `clear`, `remove` and `retain`: as many blocked putters go on as places become
-/// free.
+/// BQ-007, also for `clear`, `remove` and `retain`: each freed place releases one blocked putter.
 #[test]
 fn bq_007_every_way_of_freeing_places_releases_that_many_putters() {
     type Free = fn(&Queue) -> usize;
@@ -168,7 +167,7 @@ fn bq_007_every_way_of_freeing_places_releases_that_many_putters() {
     ];
     bounded(|kind| {
         if kind.capacity == Some(0) {
-            return; // frees no places; see syq_008
+            return; // has no places to free; see syq_008
         }
         for (way, free, places) in ways {
             println!("{way}");
@@ -223,8 +222,8 @@ fn bq_009_take_is_interruptible_and_clears_the_flag() {
     });
 }
 
-/// BQ-009, DLQ-012, SYQ-009: the flag counts even if the call would not have to wait, and nothing
-/// is removed.
+/// BQ-009, DLQ-012, SYQ-009: a set flag makes the call fail even if it need not wait. Nothing is
+/// removed.
 #[test]
 fn bq_009_take_with_the_flag_set_fails_although_an_item_is_there() {
     stores(|kind| {
@@ -240,7 +239,7 @@ fn bq_009_take_with_the_flag_set_fails_although_an_item_is_there() {
     });
 }
 
-/// Calls that never wait do not look at the flag.
+/// Calls that never wait do not check the flag.
 #[test]
 fn offer_and_poll_leave_the_interrupt_flag_alone() {
     stores(|kind| {
@@ -253,7 +252,7 @@ fn offer_and_poll_leave_the_interrupt_flag_alone() {
     });
 }
 
-/// An interrupt that came before the item wins, even if the thread has not had the time to notice.
+/// An interrupt that came before the item wins, even if the thread has not noticed it yet.
 #[test]
 fn what_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
     stores(|kind| {
@@ -337,7 +336,7 @@ fn bq_012_put_with_the_flag_set_fails_although_there_is_room_and_hands_the_item_
             assert_eq!(queue.put(Item(1)), Ok(()));
             assert_eq!(queue.offer_timeout(Item(2), LONG), Ok(()));
             assert_eq!(queue.len(), 2);
-            assert!(interrupt::interrupted()); // they never wait, and leave it alone
+            assert!(interrupt::interrupted()); // calls that never wait leave the flag alone
         }
         assert!(!interrupt::is_interrupted());
     });
@@ -358,7 +357,7 @@ fn bq_013_without_patience_timed_calls_do_not_wait() {
     });
 }
 
-/// ABQ-006, LBQ-002, SYQ-004: a put that has to wait.
+/// ABQ-006, LBQ-002, SYQ-004.
 #[test]
 fn put_on_a_full_queue_waits_for_room() {
     bounded(|kind| {
@@ -375,7 +374,7 @@ fn put_on_a_full_queue_waits_for_room() {
     });
 }
 
-/// ABQ-006, LBQ-002, SYQ-004: the queue is as it was, and the item is not delivered later.
+/// ABQ-006, LBQ-002, SYQ-004: the queue is unchanged, and the item is not delivered later.
 #[test]
 fn an_interrupted_put_hands_its_item_back_and_leaves_nothing() {
     bounded(|kind| {
@@ -506,7 +505,7 @@ fn bq_019_add_all_adds_in_order_until_one_does_not_fit() {
             None => assert_eq!(queue.add_all(&mut more), Ok(6)),
             Some(_) => {
                 assert_eq!(queue.add_all(&mut more), Err(QueueFull(Item(4))));
-                assert_eq!(more.next(), Some(Item(5))); // what was not tried is not lost
+                assert_eq!(more.next(), Some(Item(5))); // the rest of the iterator is not consumed
             }
         }
         assert_eq!(queue.to_vec(), items(0..kind.capacity.map_or(6, |c| c as u64)));
@@ -604,8 +603,7 @@ fn pointers_to_queues_are_queues() {
     fill(Box::new(ArrayBlockingQueue::new(4).unwrap()) as Box<dyn BlockingQueue<Item>>);
 }
 
-/// BQ-022: a look at the queue while others change it sees a stretch of what went in, without
-/// holes.
+/// BQ-022: under concurrent changes a snapshot is a contiguous part of the sequence of items.
 #[test]
 fn bq_022_a_snapshot_taken_amid_changes_has_no_holes() {
     const COUNT: u64 = 3_000;
@@ -627,7 +625,7 @@ fn bq_022_a_snapshot_taken_amid_changes_has_no_holes() {
     });
 }
 
-/// BQ-026: interrupted producers and consumers stop; those not interrupted get all that was put.
+/// BQ-026: interrupted producers and consumers stop; the others get all items.
 #[test]
 fn bq_026_interrupting_some_leaves_the_others_unharmed() {
     const COUNT: u64 = 500;
@@ -636,7 +634,7 @@ fn bq_026_interrupting_some_leaves_the_others_unharmed() {
         let (put, taken) = thread::scope(|s| {
             let doomed: Vec<_> = (0..2).map(|_| block(s, || queue.poll_timeout(LONG))).collect();
             doomed.iter().for_each(|taker| taker.interrupt());
-            // From here on the doomed get nothing, whether they have woken up yet or not.
+            // From here on the interrupted takers get no item, whether or not they have woken.
             let taker = s.spawn(|| (0..COUNT).map(|_| queue.take().unwrap()).collect::<BTreeSet<_>>());
             let put: BTreeSet<_> = (0..COUNT).map(Item).collect();
             put.iter().for_each(|item| queue.put(*item).unwrap());

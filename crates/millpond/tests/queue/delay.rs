@@ -1,4 +1,4 @@
-//! What the delay queue promises beyond the contract of all queues.
+//! The delay queue: guarantees beyond the contract of all queues.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ fn dlq_004_nothing_is_delivered_early() {
     }
 }
 
-/// The taker would otherwise sleep for a minute, as the test then would.
+/// Otherwise the taker, and so the test, would sleep for a minute.
 #[test]
 fn dlq_005_a_taker_that_waits_for_a_late_item_takes_an_earlier_one_that_comes() {
     let queue = DelayQueue::new();
@@ -120,7 +120,8 @@ fn dlq_007_looking_and_removing_by_choice_see_all_items() {
     assert_eq!((queue.len(), queue.peek()), (0, None));
 }
 
-/// DLQ-009: a snapshot outlives a clear; of several equal items exactly the chosen one is removed.
+/// DLQ-009: a snapshot outlives `clear`, and of several equal items exactly the chosen one is
+/// removed.
 #[test]
 fn dlq_009_a_snapshot_stays_and_removal_picks_one_of_equals() {
     let due = Instant::now() + LONG;
@@ -170,7 +171,7 @@ fn dlq_012_take_with_the_flag_set_fails_although_an_item_is_due() {
     assert_eq!(queue.take().unwrap().0, 1);
 }
 
-/// The leader takes the first item when it is due, and passes the lead on.
+/// The leader takes the first item when it is due, and passes leadership on.
 #[test]
 fn several_takers_get_one_item_each_as_they_fall_due() {
     let queue = DelayQueue::new();
@@ -184,8 +185,8 @@ fn several_takers_get_one_item_each_as_they_fall_due() {
     });
 }
 
-/// The leader leaves, by interrupt or out of time, with an item about to fall due: the next one
-/// must take over.
+/// The leader leaves, by interrupt or timeout, shortly before an item is due: another taker must
+/// become the leader.
 #[test]
 fn a_leader_that_leaves_hands_the_lead_on() {
     for (patience, by_interrupt) in [(LONG, true), (SMALL, false)] {
@@ -198,14 +199,14 @@ fn a_leader_that_leaves_hands_the_lead_on() {
                 leader.interrupt();
             }
             if let Ok(Some(first)) = leader.join() {
-                queue.put(first).unwrap(); // on a machine so slow that the item fell due before
+                queue.put(first).unwrap(); // the machine was too slow: the item was already due
             }
             assert_eq!(follower.join().unwrap().0, 1);
         });
     }
 }
 
-/// Removing what the leader waits for must not keep it from what comes later.
+/// A leader whose item is removed must still get a later item.
 #[test]
 fn a_leader_whose_item_is_removed_waits_for_the_next() {
     let queue = DelayQueue::new();

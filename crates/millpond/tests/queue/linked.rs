@@ -1,4 +1,4 @@
-//! What the linked queue promises beyond the contract of all queues.
+//! The linked queue: guarantees beyond the contract of all queues.
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +32,7 @@ fn lbq_001_a_capacity_of_zero_is_refused_and_changes_nothing() {
     assert_eq!((queue.capacity(), queue.remaining_capacity()), (3, 3));
 }
 
-/// LBQ-002; the waiting forms are in the contract of all queues.
+/// LBQ-002. The contract of all queues has the blocking forms.
 #[test]
 fn lbq_002_a_full_bounded_queue_refuses_as_the_array_queue_does() {
     let queue = LinkedBlockingQueue::bounded(2).unwrap();

@@ -1,4 +1,4 @@
-//! What the priority queue promises beyond the contract of all queues.
+//! The priority queue: guarantees beyond the contract of all queues.
 
 use std::cmp::{Ordering, Reverse};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -63,7 +63,7 @@ fn pbq_006_removing_any_inner_item_keeps_the_order() {
     }
 }
 
-/// PBQ-007 asks for all items in any order; ours are in queue order.
+/// PBQ-007 requires all items in any order. Here they are in queue order.
 #[test]
 fn pbq_007_looking_at_the_queue_shows_all_items_in_order() {
     let queue: PriorityBlockingQueue<_> = [4, 2, 5, 1, 3].into_iter().collect();
@@ -96,7 +96,7 @@ fn waiting_takers_are_served_in_order_of_arrival() {
     });
 }
 
-/// An item that counts its comparisons down and panics in the last.
+/// An item that counts its comparisons down and panics in the last one.
 #[derive(Clone)]
 struct Touchy(u32, Arc<AtomicUsize>);
 
@@ -107,8 +107,7 @@ fn touchy(a: &Touchy, b: &Touchy) -> Ordering {
     a.0.cmp(&b.0)
 }
 
-/// Every operation, with the panic at every one of its comparisons, on a queue that must not
-/// notice.
+/// Every operation, with a panic in each of its comparisons. The queue must be unaffected.
 #[test]
 fn a_panicking_comparison_leaves_all_items_in_order() {
     const LEN: u32 = 9;
@@ -123,7 +122,7 @@ fn a_panicking_comparison_leaves_all_items_in_order() {
     for operation in operations {
         let mut survived = 0;
         for fuse_length in 1.. {
-            let fuse = Arc::new(AtomicUsize::new(0)); // does not burn
+            let fuse = Arc::new(AtomicUsize::new(0)); // 0 never panics
             let queue = PriorityBlockingQueue::by(touchy);
             (1..=LEN).for_each(|n| queue.add(Touchy(n * 7 % 10, Arc::clone(&fuse))).unwrap());
             fuse.store(fuse_length, Relaxed);
@@ -172,7 +171,7 @@ fn a_comparison_that_contradicts_itself_loses_nothing() {
     assert_eq!(rest, (10..100).collect::<Vec<_>>());
 }
 
-/// The destructor of an item may use the queue: it never runs under the lock.
+/// The destructor of an item may use the queue: it never runs under the queue's lock.
 #[test]
 fn destructors_of_items_may_call_the_queue() {
     struct Nosy(u32, Arc<PriorityBlockingQueue<u32>>, Arc<PriorityBlockingQueue<Nosy>>);

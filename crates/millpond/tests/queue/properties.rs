@@ -1,4 +1,4 @@
-//! Random sequences of operations on one thread: every queue does what a plain list would do.
+//! Random operations on one thread: every queue behaves like a model list.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use millpond::queue::{
 };
 use proptest::prelude::*;
 
-/// A value, and a number that tells equal values apart.
+/// A value, and a number that distinguishes equal values.
 #[derive(Debug, Clone, Copy)]
 struct Item {
     value: u8,
@@ -21,7 +21,7 @@ impl PartialEq for Item {
     }
 }
 
-/// Even values have been due for long, odd ones will be due in a day; in the order of the values.
+/// Even values have long been due, odd ones will be due in a day. Ordered by value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Timed(Item, Instant);
 
@@ -80,11 +80,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 0..120)
 }
 
-/// The plain list: items in queue order.
+/// The model: a list of items in queue order.
 struct Model<T> {
     items: Vec<T>,
     capacity: usize,
-    /// Whether the first may come before the second, given that it came later.
+    /// Whether the first item precedes the second although it came later.
     overtakes: fn(&T, &T) -> bool,
     /// Whether an item at the head can be taken.
     ready: fn(&T) -> bool,
@@ -116,7 +116,7 @@ impl<T: Copy + PartialEq> Model<T> {
     }
 }
 
-/// Plays `ops` on both and compares every answer, and all that can be seen after every step.
+/// Applies `ops` to both, and compares every answer and the visible state after every step.
 fn compare<T: Copy + PartialEq + Send>(
     ops: Vec<Op>,
     queue: &dyn BlockingQueue<T>,

@@ -1,5 +1,4 @@
-//! Many threads at once, with exact accounting: every item comes out exactly once or is handed
-//! back.
+//! Many threads, with exact accounting: every item comes out exactly once or is returned.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,7 +12,7 @@ use millpond::queue::{
     SynchronousQueue,
 };
 
-/// Producer and number; due when it is made.
+/// An item of a producer, due immediately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Item {
     producer: usize,
@@ -46,13 +45,13 @@ fn keeps_order(name: &str) -> bool {
     name != "priority"
 }
 
-/// Some numbers that look random.
+/// Reproducible pseudo-random numbers.
 fn next(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 33
 }
 
-/// Puts by all three ways in turn, until the item is in.
+/// Tries the three ways to put in turn, until the item is in the queue.
 fn insert(queue: &Queue, item: Item) {
     match item.number % 3 {
         0 => queue.put(item).unwrap(),
@@ -69,8 +68,8 @@ fn remove(queue: &Queue, n: usize) -> Item {
     }
 }
 
-/// Moves `each` items per producer through the queue and checks that every one arrives once, and
-/// that no consumer sees two items of one producer in the wrong order.
+/// Moves `each` items per producer through the queue. Checks that each arrives once, and that no
+/// consumer sees two items of one producer in the wrong order.
 fn transfer(name: &str, queue: &Queue, producers: usize, consumers: usize, each: usize) {
     let capacity = queue.remaining_capacity();
     let mut got = thread::scope(|s| {
@@ -113,8 +112,7 @@ fn bq_027_every_item_is_consumed_exactly_once() {
     }
 }
 
-/// BQ-008: what a drain sees is a stretch of what was offered, and the next drain goes on where it
-/// ended.
+/// BQ-008: a drain returns consecutive items, and the next drain continues after them.
 #[test]
 fn bq_008_drained_items_are_consecutive_under_concurrent_offers() {
     const COUNT: usize = 10_000;
@@ -147,7 +145,7 @@ fn bq_008_drained_items_are_consecutive_under_concurrent_offers() {
     }
 }
 
-/// BQ-025: what waits in the lines is shown by `Debug`.
+/// BQ-025: `Debug` shows the waiting threads.
 #[test]
 fn bq_025_expired_calls_leave_nothing_behind() {
     const TIMES: usize = 1000;
@@ -182,11 +180,9 @@ fn bq_025_expired_calls_leave_nothing_behind() {
     }
 }
 
-/// Time-outs and interrupts against hand-overs: what goes in and is not handed back comes out,
-/// once.
+/// Timeouts and interrupts race hand-overs: an accepted item comes out exactly once.
 ///
-/// BQ-026: consumers and producers that are interrupted now and then, with patience of no more than
-/// a moment.
+/// BQ-026: consumers and producers with very short timeouts are interrupted now and then.
 #[test]
 fn bq_026_no_item_is_lost_or_doubled_when_calls_expire_and_are_interrupted() {
     const EACH: usize = 3000;
@@ -249,7 +245,7 @@ fn bq_026_no_item_is_lost_or_doubled_when_calls_expire_and_are_interrupted() {
     }
 }
 
-/// The bound changes while items flow: no item is lost, and every waiting thread is woken.
+/// The capacity changes while items flow: no item is lost, and every waiting thread is woken.
 #[test]
 fn changing_the_capacity_under_load_loses_nobody() {
     const COUNT: usize = 4000;
@@ -273,7 +269,7 @@ fn changing_the_capacity_under_load_loses_nobody() {
     assert!(queue.is_empty());
 }
 
-/// Removal against take: each item goes to exactly one of the two.
+/// `remove` races `take`: each item goes to exactly one of them.
 #[test]
 fn an_item_is_either_removed_or_taken() {
     const COUNT: usize = 2000;

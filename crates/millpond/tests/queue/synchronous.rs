@@ -1,4 +1,4 @@
-//! What the synchronous queue promises beyond the contract of all queues.
+//! The synchronous queue: guarantees beyond the contract of all queues.
 
 use std::cell::RefCell;
 use std::fs;
@@ -166,10 +166,10 @@ fn a_fair_queue_serves_in_order_of_arrival_and_the_other_the_last_first() {
     });
 }
 
-/// The queue to put an item into, and the channel for the report.
+/// The queue for the item, and the channel for the result.
 type Farewell = (Arc<SynchronousQueue<u8>>, mpsc::Sender<String>);
 
-/// Puts an item when its thread ends.
+/// Puts an item in its destructor, when its thread ends.
 struct Goodbye(RefCell<Option<Farewell>>);
 
 impl Drop for Goodbye {
@@ -185,18 +185,19 @@ thread_local! {
     static GOODBYE: Goodbye = const { Goodbye(RefCell::new(None)) };
 }
 
-// A thread whose locals are being destroyed waits by a passing sleeper, and left another one to be
-// woken: its item was taken, and it stayed parked.
+// Regression: a thread whose thread-locals are being destroyed waits with a temporary parker, but a
+// different one was woken. Its item was taken, and it stayed parked.
 #[test]
 fn a_thread_that_waits_while_its_locals_are_destroyed_is_woken() {
     let (queue, (tell, told)) = (Arc::new(SynchronousQueue::new()), mpsc::channel());
     let there = Arc::clone(&queue);
     let thread = thread::spawn(move || {
-        GOODBYE.with(|goodbye| goodbye.0.replace(Some((there, tell)))); // before the library's own, so it goes after them
+        // Initialised before the library's thread-locals, so destroyed after them.
+        GOODBYE.with(|goodbye| goodbye.0.replace(Some((there, tell))));
         assert!(!interrupt::is_interrupted());
     });
     let status = told.recv_timeout(LONG).unwrap();
-    // Asleep, where the system tells; elsewhere it may be just about to be.
+    // Asleep, if the system tells; otherwise it may still be about to sleep.
     eventually(|| fs::read_to_string(&status).map_or(true, |status| status.contains(") S ")));
     assert_eq!(queue.poll_timeout(LONG), Ok(Some(7)));
     assert_eq!(told.recv_timeout(LONG).unwrap(), "Ok(())");

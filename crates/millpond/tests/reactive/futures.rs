@@ -1,4 +1,4 @@
-//! Futures on executors, with nothing but `std::task`.
+//! Futures on executors, using only `std::task`.
 
 use std::future::{Future, pending, poll_fn, ready};
 use std::panic::panic_any;
@@ -20,7 +20,7 @@ use millpond::{
     ThreadPoolExecutor, WorkQueue, executors, interrupt, policy,
 };
 
-/// Runs everything where it is handed in.
+/// Runs every task on the submitting thread.
 #[derive(Clone)]
 struct SameThread;
 
@@ -31,7 +31,7 @@ impl Executor for SameThread {
     }
 }
 
-/// Keeps tasks until they are taken by hand.
+/// Stores tasks until the test takes them.
 #[derive(Clone, Default)]
 struct ByHand(Arc<Mutex<Vec<Task>>>);
 
@@ -128,7 +128,7 @@ fn a_future_that_wakes_itself_lets_others_in_between() {
     soon(restless.unwrap()).unwrap();
 }
 
-/// An executor that runs tasks on the caller's thread would go one deeper with every wake-up.
+/// Each wake-up runs on the caller's thread, and must not nest inside the previous one.
 #[test]
 fn waking_oneself_on_the_callers_thread_does_not_fill_the_stack() {
     let handle = SameThread.spawn_future(yields(200_000)).unwrap();
@@ -363,7 +363,7 @@ fn a_drained_turn_can_still_be_run_by_hand() {
     end(&pool);
 }
 
-/// A handle never hangs because its task was dropped, and this one will never be polled again.
+/// A handle never hangs because its task was dropped: such a future will never be polled again.
 #[test]
 fn a_future_that_nobody_can_wake_is_abandoned() {
     let pool = fixed(1);
@@ -430,7 +430,7 @@ fn a_pool_lives_until_its_futures_have_ended_and_not_for_their_wakers() {
 
 #[test]
 fn an_executor_is_free_of_locks_when_it_is_called() {
-    // What runs inside the call uses the handle, which would hang if a lock were held.
+    // User code that runs inside the call uses the handle, which would hang if a lock were held.
     #[derive(Clone, Default)]
     struct Looks(Arc<Mutex<Option<millpond::Canceller>>>);
     impl Executor for Looks {

@@ -1,4 +1,4 @@
-//! A spawned future is gone before its handle resolves, and is decorated like any other task.
+//! A spawned future is dropped before its handle resolves, and is decorated like any other task.
 
 use std::future::{Future, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -13,7 +13,7 @@ use millpond::{
     Canceller, JoinError, RejectReason, ScheduledThreadPoolExecutor, TaskHandle, TaskId, TaskState,
 };
 
-/// Notes in its destructor what its task's handle says.
+/// Records in its destructor the state that its task's handle reports.
 #[derive(Default)]
 struct Witness {
     task: Arc<OnceLock<Canceller>>,
@@ -23,7 +23,7 @@ struct Witness {
 type States = Arc<Mutex<Vec<TaskState>>>;
 
 impl Witness {
-    /// A witness to be captured, the place for its task, and what it has seen.
+    /// A witness to capture, the place for its task's canceller, and the recorded states.
     fn new() -> (Witness, Arc<OnceLock<Canceller>>, States) {
         let witness = Witness::default();
         let (task, seen) = (Arc::clone(&witness.task), Arc::clone(&witness.seen));
@@ -37,8 +37,8 @@ impl Drop for Witness {
     }
 }
 
-/// Spawns a future that captures a witness and waits for `signal`, ends it, and tells what the
-/// witness saw.
+/// Spawns a future that captures a witness and waits for `signal`, ends the future, and returns
+/// what the witness saw.
 fn seen_when_dropped(
     spawn: impl FnOnce(std::pin::Pin<Box<dyn Future<Output = ()> + Send>>) -> TaskHandle<()>,
     ends: impl FnOnce(&Signal, TaskHandle<()>),
@@ -128,7 +128,7 @@ fn a_future_that_is_ready_is_dropped_before_its_handle_resolves() {
     end(&pool);
 }
 
-/// What a decorator has seen.
+/// What a decorator has recorded.
 #[derive(Clone, Default)]
 struct Seen {
     wrapped: Arc<Mutex<Vec<TaskId>>>,
@@ -136,7 +136,7 @@ struct Seen {
     panics: Counter,
 }
 
-/// A scheduled pool whose decorator notes what it wraps, each call, and each panic that passes.
+/// A scheduled pool whose decorator records what it wraps, each call, and each panic.
 fn decorated_pool() -> (ScheduledThreadPoolExecutor, Seen) {
     let seen = Seen::default();
     let notes = seen.clone();

@@ -1,4 +1,4 @@
-//! Futures on schedulers, with nothing but `std::task`.
+//! Futures on schedulers, using only `std::task`.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -121,13 +121,14 @@ fn a_future_on_a_scheduler_over_an_executor_learns_of_the_end_with_the_next_wake
     end(&pool);
 }
 
-/// One thread, one place: the watch holds the place, and gives it to the turn.
+/// One thread and one place in the queue: the future's watch holds it and gives it to the next
+/// turn.
 #[test]
 fn a_full_scheduler_has_a_place_for_the_next_turn() {
     let scheduler = schedulers::new_bounded_elastic(1, 1, "full", Duration::from_secs(60)).unwrap();
     let signal = Signal::new();
     let handle = scheduler.spawn_future(signal.clone()).unwrap();
-    // The first turn is over, and the watch is kept.
+    // The first turn is over, and the watch holds the place.
     eventually(|| scheduler.stats().completed == 1 && scheduler.stats().queued == 1);
     let (gate, running) = (Gate::new(), Gate::new());
     let (pass, knock) = (gate.clone(), running.clone());
@@ -156,7 +157,7 @@ fn dispose_racing_wake_leaves_no_handle_pending() {
     }
 }
 
-/// Only a worker of a pool took the turns of a future that it joined; on the only thread of a
+/// Regression: only a worker of a pool polled a future that it joined. On the only thread of a
 /// scheduler the join waited forever.
 #[test]
 fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
@@ -179,7 +180,7 @@ fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
     }
 }
 
-/// Passes everything on, and is slow to say that it has taken a series.
+/// Forwards everything, but is slow to return from submitting a periodic task.
 struct Slow {
     inner: Arc<dyn Scheduler>,
     taken: Gate,
@@ -210,8 +211,8 @@ impl Lane for SlowLane {
         let series = self.inner.schedule_periodically_task(initial, period, task);
         self.taken.open();
         self.refused.pass();
-        // The turn is between the refusal and its consequence. The test holds at any point in
-        // between.
+        // The turn is now between the refusal and its consequence. The test is valid at any point
+        // in between.
         let begin = Instant::now();
         while self.ended.get() == 0 && begin.elapsed() < SMALL {
             thread::yield_now();
@@ -266,8 +267,8 @@ impl Scheduler for Slow {
     }
 }
 
-/// The watch had the last place, and was not registered yet as one that could give it up: the
-/// future was abandoned.
+/// Regression: the watch had the last place, but was not yet registered as able to give it up, so
+/// the future was abandoned.
 #[test]
 fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
     let inner = schedulers::new_bounded_elastic(1, 1, "elastic", Duration::from_secs(60)).unwrap();

@@ -1,4 +1,4 @@
-//! Streams on schedulers, with nothing but `futures_core::Stream`.
+//! Streams on schedulers, using only `futures_core::Stream`.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -18,7 +18,7 @@ use millpond::reactive::{self, PREFETCH, StreamError, StreamOn};
 use millpond::schedulers::{self, Scheduler, SchedulerExt};
 use millpond::{JoinError, RejectReason};
 
-/// A stream that asks a closure for its next item.
+/// A stream that calls a closure for its next item.
 struct Source<F>(F);
 
 impl<T, F: FnMut() -> Option<T> + Unpin> Stream for Source<F> {
@@ -35,7 +35,7 @@ fn numbers(end: usize) -> impl Stream<Item = usize> + Send + 'static {
     Source(move || numbers.next())
 }
 
-/// A channel without a bound: a source that is fed from outside.
+/// An unbounded channel: a source that the test feeds.
 struct Channel<T>(Arc<Mutex<Inner<T>>>);
 
 struct Inner<T> {
@@ -73,7 +73,7 @@ impl<T> Sender<T> {
         self.0.lock().unwrap().waker.is_some()
     }
 
-    /// The channel that was made with it is gone.
+    /// Whether the receiving channel has been dropped.
     fn is_unwanted(&self) -> bool {
         Arc::strong_count(&self.0) == 1
     }
@@ -95,7 +95,7 @@ impl<T> Stream for Channel<T> {
     }
 }
 
-/// The next item, waited for on this thread.
+/// Waits on this thread for the next item.
 fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     reactive::block_on(poll_fn(|context| Pin::new(&mut *stream).poll_next(context))).unwrap()
 }
@@ -104,7 +104,7 @@ fn collect<S: Stream + Unpin>(mut stream: S) -> Vec<S::Item> {
     std::iter::from_fn(|| next(&mut stream)).collect()
 }
 
-/// All items, which must be good.
+/// All items. Panics at an error.
 fn good<T, S: Stream<Item = Result<T, StreamError>> + Unpin>(stream: S) -> Vec<T> {
     collect(stream).into_iter().map(Result::unwrap).collect()
 }
@@ -121,7 +121,7 @@ fn thread_name() -> String {
     thread::current().name().unwrap_or_default().to_owned()
 }
 
-/// Holds the only thread of `scheduler` until the gate opens.
+/// Occupies the only thread of `scheduler` until the gate opens.
 fn hold(scheduler: &dyn Scheduler, gate: &Gate) {
     let (running, pass) = (Gate::new(), gate.clone());
     let knock = running.clone();
@@ -134,8 +134,8 @@ fn hold(scheduler: &dyn Scheduler, gate: &Gate) {
     running.pass();
 }
 
-/// A thousand numbers; `f` consumes them on a thread of its own, which is interrupted while it is
-/// at the tenth. Fails if `f` does not return within `LONG`.
+/// A thousand numbers, which `f` consumes on its own thread. The thread is interrupted at the
+/// tenth. Fails if `f` does not return within `LONG`.
 #[track_caller]
 fn interrupted_at_the_tenth<R: Send + 'static>(
     f: impl FnOnce(Pin<Box<dyn Stream<Item = usize> + Send>>) -> R + Send + 'static,
@@ -158,7 +158,7 @@ fn interrupted_at_the_tenth<R: Send + 'static>(
     result
 }
 
-/// Polls without waiting until the stream gives nothing more.
+/// Polls without waiting until the stream is pending or has ended.
 fn poll_all<T>(mut stream: impl Stream<Item = Result<T, StreamError>> + Unpin) -> Vec<T> {
     let mut context = Context::from_waker(Waker::noop());
     let mut items = Vec::new();
@@ -168,7 +168,7 @@ fn poll_all<T>(mut stream: impl Stream<Item = Result<T, StreamError>> + Unpin) -
     items
 }
 
-// ---- the immediate scheduler, whose caller is interrupted
+// ---- the immediate scheduler, with an interrupted caller
 
 #[test]
 fn for_each_on_the_immediate_scheduler_ends_although_the_caller_is_interrupted() {
@@ -246,13 +246,13 @@ fn subscribe_on_does_nothing_before_it_is_polled() {
         Some(())
     })
     .subscribe_on_buffered(&scheduler, up_to(4));
-    // Everything that was handed in before this has had its turn.
+    // Every task that was submitted earlier has had its turn.
     assert!(scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap());
     assert_eq!(polls.get(), 0);
     assert!(next(&mut stream).unwrap().is_ok());
 }
 
-/// The default is Reactor's.
+/// The default of Reactor.
 #[test]
 fn the_default_prefetch_is_256() {
     assert_eq!(PREFETCH.get(), 256);
@@ -273,8 +273,8 @@ fn the_source_is_not_polled_while_the_buffer_is_full() {
             let ahead = fetched.get() - taken;
             assert!(ahead <= prefetch, "{ahead} items ahead, but at most {prefetch} may be");
         }
-        // And it is fetched ahead: not one by one on demand. Above a quarter it is not asked for
-        // more.
+        // It fetches ahead, not one item at a time. It requests more only when at most three
+        // quarters are left.
         eventually(|| fetched.get() - 3 * prefetch > prefetch / 4);
     }
 }
@@ -285,8 +285,8 @@ fn a_slow_consumer_wakes_the_source_once_for_three_quarters_of_the_buffer() {
     let mut stream = numbers(usize::MAX).subscribe_on_buffered(&scheduler, up_to(100));
     let fetch = |stream: &mut _, n: usize| (0..n).for_each(|_| drop(next::<_>(stream)));
     fetch(&mut stream, 1);
-    // The pump rests when the buffer is full: an empty task has its turn only then, and counts are
-    // still.
+    // The pump is idle when the buffer is full: only then an empty task gets its turn, and counts
+    // are stable.
     let rests = || {
         let before = scheduler.stats().completed;
         scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap();
@@ -327,7 +327,7 @@ fn dropping_the_consumer_stops_and_drops_an_idle_source_at_once() {
     send.send(dropped.on_drop());
     drop(next(&mut stream));
     eventually(|| send.is_awaited());
-    // The poll that left the waker there is over once another task has had its turn.
+    // The poll that stored the waker is over once another task has had its turn.
     scheduler.schedule(|| {}).unwrap().wait(LONG).unwrap();
     drop(stream);
     assert!(send.is_unwanted());
@@ -422,7 +422,7 @@ fn a_stream_on_a_disposed_scheduler_is_refused_with_the_first_poll() {
     assert!(next(&mut stream).is_none());
 }
 
-/// A turn is many items long, and each may block.
+/// A turn processes many items, each of which may block.
 #[test]
 fn the_end_of_the_scheduler_ends_the_turn_under_way() {
     let (scheduler, gate, running, fetched) = (single("turn"), Gate::new(), Gate::new(), Counter::new());
@@ -528,7 +528,7 @@ fn cancelling_for_each_ends_an_endless_stream() {
     assert!(matches!(crate::support::soon(handle), Err(JoinError::Cancelled)));
 }
 
-/// A turn is many items long: it ends with the item under way, also without an interrupt.
+/// A turn processes many items: it ends after the current one, even without an interrupt.
 #[test]
 fn a_cancelled_for_each_takes_no_further_item() {
     let (scheduler, gate, running, count) = (single("stop"), Gate::new(), Gate::new(), Counter::new());
@@ -594,7 +594,7 @@ fn map_on_has_no_more_items_under_way_than_it_may() {
     }
 }
 
-/// While the closure is held up the source is asked for as many as may be under way, and then no
+/// While the closure is blocked, the source is polled for as many items as may be in flight, and no
 /// more.
 #[test]
 fn map_on_fetches_ahead_while_the_closure_is_busy() {
@@ -656,7 +656,7 @@ fn dropping_map_on_drops_the_closure_and_what_is_under_way() {
     gate.open();
 }
 
-/// Also if the closure swallows the interrupt, and further items wait for it.
+/// Even if the closure swallows the interrupt and further items wait for it.
 #[test]
 fn dropping_map_on_ends_the_turn_of_a_closure_that_blocks() {
     let (scheduler, running, count) = (single("map-turn"), Gate::new(), Counter::new());
@@ -688,7 +688,7 @@ fn a_source_whose_destructor_panics_does_not_keep_map_on_from_its_end() {
     let dropped = Counter::new();
     let source = Fragile { source: numbers(3), _bomb: PanicsOnDrop(dropped.on_drop()) };
     let mut mapped = source.publish_on(&single("map")).map_on(|n| n * 2);
-    // The source ends, and is dropped, inside the first poll: its panic is the poller's own.
+    // The source ends and is dropped inside the first poll: its panic reaches the poller.
     let first = catch_unwind(AssertUnwindSafe(|| next(&mut mapped)));
     assert_eq!(first.unwrap_err().downcast_ref(), Some(&"destructor"));
     assert_eq!(dropped.get(), 1);
@@ -709,7 +709,7 @@ fn an_unpolled_stream_that_is_dropped_frees_its_worker() {
 
 // ---- races
 
-/// Whenever the consumer goes, the source and every item it gave are dropped, and the scheduler is
+/// Whenever the consumer is dropped, the source and all its items are dropped, and the scheduler is
 /// free.
 #[test]
 fn a_consumer_that_goes_at_any_time_leaves_nothing_behind() {
@@ -734,7 +734,7 @@ fn a_consumer_that_goes_at_any_time_leaves_nothing_behind() {
     eventually(|| scheduler.stats().queued == 0);
 }
 
-/// Whenever the scheduler ends, the stream does: with all items, or with an error after some.
+/// Whenever the scheduler ends, the stream ends: with all items, or with an error after some.
 #[test]
 fn a_scheduler_that_ends_at_any_time_ends_the_stream() {
     let mut rng = crate::support::Rng::new();
@@ -762,7 +762,7 @@ fn a_scheduler_that_ends_at_any_time_ends_the_stream() {
     }
 }
 
-/// The same for what goes to the scheduler and comes back.
+/// The same for `map_on`, whose items go to the scheduler and come back.
 #[test]
 fn a_scheduler_that_ends_at_any_time_ends_map_on() {
     let mut rng = crate::support::Rng::new();

@@ -1,5 +1,5 @@
-//! Our executors and schedulers next to a runtime: each awaits what the other runs.
-#![cfg(not(loom))] // tokio's own meaning of it has no runtime
+//! Executors and schedulers together with tokio: each awaits what the other runs.
+#![cfg(not(loom))] // tokio has no runtime under its own `cfg(loom)`
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use millpond::{JoinError, ThreadPoolExecutor, executors, interrupt};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
-/// A runtime with threads of its own: its timers also run when no thread blocks on it.
+/// A runtime with its own threads: its timers run even if no thread blocks on it.
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap()
 }
 
-/// A channel of the runtime as a stream.
+/// A tokio channel as a stream.
 struct Receiver<T>(mpsc::Receiver<T>);
 
 impl<T> Stream for Receiver<T> {
@@ -144,7 +144,7 @@ fn back_pressure_reaches_the_producer_in_the_runtime() {
         let mut stream = Receiver(receive).subscribe_on_buffered(&scheduler, 2.try_into().unwrap());
         for taken in 1..=100 {
             next(&mut stream).await.unwrap().unwrap();
-            // Two in our buffer, one in the channel, and one on its way between the two.
+            // Two in our buffer, one in the channel, and one between them.
             let ahead = sent.get().saturating_sub(taken);
             assert!(ahead <= 4, "{ahead} items ahead");
         }

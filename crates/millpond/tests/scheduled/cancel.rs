@@ -1,4 +1,4 @@
-//! Cancelling, removing and purging what waits for its time. STP rows 034 to 041.
+//! Cancelling, removing and purging of delayed tasks. STP rows 034 to 041.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -25,7 +25,7 @@ fn pool(core: usize, remove_on_cancel: bool) -> (ManualClock, ScheduledThreadPoo
     (time, pool)
 }
 
-/// On a pool of one thread: returns when all that is due now has run.
+/// For a pool with one thread: returns when all due tasks have run.
 #[track_caller]
 fn catch_up(pool: &ScheduledThreadPoolExecutor) {
     soon(pool.submit(|| ()).unwrap()).unwrap();
@@ -72,12 +72,12 @@ fn a_series_that_is_removed_between_two_runs_is_abandoned() {
     end(&pool);
 }
 
-/// As time goes on what waits is moved nearer, and it is moved together when others have gone: a
-/// cancel finds it all the same.
+/// Over time the timer wheel moves a waiting task, and compacts it when others are removed. A
+/// cancel must find it anyway.
 #[test]
 fn a_cancel_frees_the_place_wherever_the_task_has_been_moved_to() {
     let (time, pool) = pool(1, true);
-    // From a millisecond to two hours, more of them at the near end.
+    // From one millisecond to two hours, denser at the near end.
     let due = |n: u64| Duration::from_micros(1000 + n * n * n);
     let handles: Vec<_> = (0..2000).map(|n| pool.schedule(due(n), || ()).unwrap()).collect();
     for round in 0..20 {
@@ -128,7 +128,7 @@ impl Hooks for Seen {
     }
 }
 
-/// STP-037: it passes the hooks, too.
+/// STP-037: the hooks are called too.
 #[test]
 fn a_cancelled_task_that_stays_counts_as_completed_when_it_is_due() {
     let (time, hooks) = (ManualClock::new(), Arc::new(Seen::default()));
@@ -148,7 +148,7 @@ fn a_cancelled_task_that_stays_counts_as_completed_when_it_is_due() {
     assert_balanced(&pool.stats());
 }
 
-/// STP-038: with remove-on-cancel the entry goes at once, also if the policy was set later.
+/// STP-038: with remove-on-cancel the entry is removed at once, even if the policy was set later.
 #[test]
 fn with_the_policy_cancelling_frees_the_place_at_once() {
     let (_time, pool) = pool(1, false);
@@ -163,7 +163,7 @@ fn with_the_policy_cancelling_frees_the_place_at_once() {
     assert_eq!(pool.completed_task_count(), 0);
 }
 
-/// A thread remembers where it has cancelled last, but not so that it would keep the pool.
+/// A thread caches the place of its latest cancel. This must not keep the pool alive.
 #[test]
 fn who_cancels_in_several_pools_frees_the_right_places_and_keeps_no_pool() {
     let captured = Counter::new();
@@ -209,10 +209,10 @@ fn with_the_policy_a_series_cancelled_between_runs_leaves_an_empty_queue() {
     assert_balanced(&pool.stats());
 }
 
-/// A place for a series to find its own canceller.
+/// Where a periodic task finds its own canceller.
 type Own = Arc<Mutex<Option<Canceller>>>;
 
-/// STP-039: and what it captured goes when the run returns.
+/// STP-039: its captures are dropped when the run returns.
 #[test]
 fn a_series_cancelled_from_inside_its_run_is_over() {
     for remove_on_cancel in [false, true] {
@@ -266,7 +266,7 @@ fn a_run_that_is_cancelled_is_interrupted_and_nothing_else_is() {
     end(&pool);
 }
 
-/// STP-041: although workers sleep for the head of the queue.
+/// STP-041: although workers sleep until the head of the queue is due.
 #[test]
 fn what_a_cancelled_task_captured_is_released_at_once() {
     for manual in [true, false] {
@@ -289,7 +289,7 @@ fn what_a_cancelled_task_captured_is_released_at_once() {
     }
 }
 
-/// A handle is not needed for the series to go on; one that cancels on drop ends it.
+/// The periodic task does not need its handle; but a handle that cancels on drop ends it.
 #[test]
 fn dropping_the_handle_detaches_and_cancel_on_drop_cancels() {
     let (time, pool) = pool(1, true);
@@ -308,7 +308,7 @@ fn dropping_the_handle_detaches_and_cancel_on_drop_cancels() {
     end(&pool);
 }
 
-/// A panic in the destructor of what a series captured has no effect on other tasks.
+/// A panic in the destructor of a capture has no effect on other tasks.
 #[test]
 fn a_destructor_that_panics_hurts_nobody() {
     struct Bomb;
@@ -334,7 +334,7 @@ fn a_destructor_that_panics_hurts_nobody() {
     assert_balanced(&pool.stats());
 }
 
-/// A zero period is refused; the work comes back and runs once.
+/// A zero period is rejected. The returned task can still run once.
 #[test]
 fn a_period_of_zero_is_refused_and_the_work_comes_back() {
     let (_time, pool) = pool(1, false);
@@ -356,16 +356,15 @@ fn a_period_of_zero_is_refused_and_the_work_comes_back() {
     assert_eq!((stats.submitted, stats.rejected, stats.pool_size), (0, 2, 0));
     let counter = runs.clone();
     let refused = pool.schedule_at_fixed_rate(SECOND, Duration::ZERO, move || counter.add()).unwrap_err();
-    pool.execute_task(refused.into_task()).unwrap(); // once, not again and again
+    pool.execute_task(refused.into_task()).unwrap(); // runs once
     catch_up(&pool);
     assert_eq!((runs.get(), pool.queued_count()), (3, 0));
     end(&pool);
 }
 
-/// Only the cancelling thread gives up a timer that a long queue removes. One thread cancels timers
-/// of all kinds while another drops their handles; some become due meanwhile, some outlive the
-/// pool. Each of them runs, is cancelled or is handed back, exactly once, and its captures are
-/// dropped.
+/// Of all threads, only the cancelling one removes a timer of a long queue. One thread cancels
+/// timers of all kinds while another drops their handles; some become due meanwhile, some outlive
+/// the pool. Each runs, is cancelled or is returned, exactly once, and its captures are dropped.
 #[test]
 fn timers_cancelled_while_they_fall_due_and_their_handles_go_are_given_up_once() {
     const EACH: usize = 3000;
@@ -383,7 +382,7 @@ fn timers_cancelled_while_they_fall_due_and_their_handles_go_are_given_up_once()
             match n % 3 {
                 0 => pool.schedule_task(due, TaskOf::new(body).named("with a name")).unwrap(),
                 1 => {
-                    let room = [n; 40]; // too large for a place of its own
+                    let room = [n; 40]; // too large to be stored inline
                     pool.schedule(due, move || body_and(body, room)).unwrap()
                 }
                 _ => pool.schedule(due, body).unwrap(),
@@ -402,7 +401,7 @@ fn timers_cancelled_while_they_fall_due_and_their_handles_go_are_given_up_once()
             scope.spawn(|| cancel(1));
             scope.spawn(|| drop(handles));
         });
-        // What is due ends before the pool does, which would cancel what it has just taken.
+        // Due tasks must end before the pool, whose shutdown would cancel the ones just taken.
         let stays = |n: &usize| !n.is_multiple_of(4) && (n + round).is_multiple_of(5);
         eventually(|| pool.queued_count() == (0..EACH).filter(stays).count() && pool.active_count() == 0);
         let left = pool.shutdown_now();
@@ -421,8 +420,8 @@ fn body_and<const N: usize>(body: impl FnOnce(), room: [usize; N]) {
     body();
 }
 
-// A cancel that came before its task was in the queue had nothing to take out, and the task was put
-// in all the same: an empty entry, there until its time.
+// Regression: a cancel before its task was queued had nothing to remove, and the task was queued
+// anyway. The empty entry stayed until its due time.
 #[test]
 fn a_task_that_is_cancelled_before_it_is_in_the_queue_does_not_stay_there() {
     let (_time, pool) = pool(1, true);

@@ -46,7 +46,7 @@ fn the_defaults_are_the_jdks() {
     end(&pool);
 }
 
-/// STP-002, EXE-006: 0 is accepted; there are no negative sizes, and no null.
+/// STP-002, EXE-006: 0 is accepted. Negative sizes and null do not exist.
 #[test]
 fn every_core_size_is_accepted() {
     for core in [0, 1, usize::MAX] {
@@ -77,9 +77,8 @@ fn each_task_starts_a_thread_below_the_core_size_however_late_it_is_due() {
     await_end(&pool);
 }
 
-/// STP-024, STP-026: with core 0 the one worker outstays its keep-alive time, because a task waits;
-/// it sleeps until that is due and does not look again and again. When the task is gone, so is the
-/// worker.
+/// STP-024, STP-026: with core 0, the only worker outlives its keep-alive time while a task waits.
+/// It sleeps until the task is due, without polling. After the task the worker exits.
 #[test]
 fn with_core_zero_one_worker_sleeps_until_the_task_is_due() {
     let pool = executors::scheduled(0);
@@ -111,7 +110,7 @@ fn core_threads_that_may_time_out_leave_but_for_one_while_a_task_waits() {
     end(&pool);
 }
 
-/// By a manual clock the keep-alive time, too, passes when it is advanced.
+/// With a manual clock, the keep-alive time passes when the clock is advanced.
 #[test]
 fn the_keep_alive_time_passes_by_the_pools_clock() {
     let (time, builder) = builder(2);
@@ -125,7 +124,7 @@ fn the_keep_alive_time_passes_by_the_pools_clock() {
     end(&pool);
 }
 
-/// And in real time, for threads are real.
+/// It also passes in real time, because threads are real.
 #[test]
 fn the_keep_alive_time_passes_though_a_manual_clock_stands_still() {
     let (time, pool) = pool(0);
@@ -135,7 +134,7 @@ fn the_keep_alive_time_passes_though_a_manual_clock_stands_still() {
     end(&pool);
 }
 
-/// STP-027: there is no maximum to set; the pool never exceeds its core.
+/// STP-027: there is no maximum size to set; the pool never exceeds its core size.
 #[test]
 fn the_pool_never_exceeds_its_core_size() {
     let (_time, pool) = pool(2);
@@ -256,7 +255,7 @@ impl Hooks for Story {
     }
 }
 
-/// STP-029: a panic that no handle keeps reaches the hook, one of a scheduled task does not.
+/// STP-029: the hook gets a panic that no handle keeps, but not that of a scheduled task.
 #[test]
 fn hooks_see_each_run() {
     let (time, builder) = builder(1);
@@ -324,7 +323,7 @@ fn a_before_hook_that_panics_ends_the_series_and_its_handle_says_so() {
     assert_balanced(&pool.stats());
 }
 
-/// STP-032: each task and each series is wrapped once; a name can be seen.
+/// STP-032: each task and each periodic task is wrapped once, and its name is visible.
 #[test]
 fn the_decorator_is_put_around_each_task_and_each_series_once() {
     let (time, builder) = builder(1);
@@ -371,7 +370,7 @@ fn the_decorator_is_put_around_each_task_and_each_series_once() {
     assert_balanced(&pool.stats());
 }
 
-/// What a decorated task captured goes at once when it is cancelled.
+/// The captures of a decorated task are dropped when it is cancelled.
 #[test]
 fn a_decorated_task_drops_its_captures_when_it_is_cancelled() {
     let (_time, builder) = builder(1);
@@ -469,7 +468,7 @@ fn a_thread_that_cannot_be_started_refuses_the_task_unless_another_lives() {
     assert_balanced(&pool.stats());
 }
 
-/// EXE-007: not before its delay, and a timed join agrees with an untimed one.
+/// EXE-007: not before the delay, and a timed join agrees with an untimed one.
 #[test]
 fn the_factories_make_pools_that_keep_the_time() {
     fn check(schedule: impl Fn(Duration) -> millpond::ScheduledHandle<Duration>) {
@@ -488,7 +487,7 @@ fn the_factories_make_pools_that_keep_the_time() {
     end(&single);
 }
 
-/// EXE-005, EXE-006: one thread, whatever is asked of it, and nothing to configure.
+/// EXE-005, EXE-006: always one thread, and no setters.
 #[test]
 fn the_single_scheduled_executor_has_one_thread() {
     let single = executors::single_scheduled();

@@ -1,4 +1,4 @@
-//! `schedule_repeating`: a series whose runs say when the next one is due.
+//! `schedule_repeating`: a periodic task whose runs return when the next one is due.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc;
@@ -15,7 +15,7 @@ fn manual() -> (ManualClock, ScheduledThreadPoolExecutor) {
     (clock, pool.unwrap())
 }
 
-/// Runs that answer what they are told to answer, and note when they ran.
+/// A task whose runs return the given answers and record their times.
 fn scripted(
     clock: &ManualClock,
     answers: Vec<Next>,
@@ -65,7 +65,7 @@ fn a_run_may_name_the_moment_and_one_in_the_past_means_at_once() {
     end(&pool);
 }
 
-/// A series that is always late must not keep others from running.
+/// A periodic task that is always late must not starve other tasks.
 #[test]
 fn others_run_between_runs_that_are_always_late() {
     let pool = executors::single_scheduled();

@@ -1,5 +1,5 @@
-//! How a scheduled pool ends: what its policies keep, throw out and hand back. STP rows 025 and 043
-//! to 058.
+//! The end of a scheduled pool: what its policies keep, cancel and return. STP rows 025 and 043 to
+//! 058.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn pool(core: usize) -> (ManualClock, ScheduledThreadPoolExecutor) {
     (time, pool)
 }
 
-/// A series that runs once and blocks until interrupted; returns when it runs.
+/// A periodic task that blocks in its first run until it is interrupted. Returns when it runs.
 fn running_series(pool: &ScheduledThreadPoolExecutor) -> millpond::ScheduledHandle<()> {
     let running = Gate::new();
     let knock = running.clone();
@@ -60,7 +60,7 @@ fn after_shutdown_delayed_tasks_wait_out_their_time_and_run() {
     await_end(&pool);
 }
 
-/// STP-025: the same with core 0, by the machine's clock.
+/// STP-025: the same with core 0 and the system clock.
 #[test]
 fn with_core_zero_a_task_runs_after_an_immediate_shutdown() {
     let pool = executors::scheduled(0);
@@ -134,7 +134,7 @@ fn with_the_policy_series_go_on_after_shutdown_until_they_are_cancelled() {
         assert!(!series.is_done() && !pool.is_terminated());
         series.cancel(false);
         if !remove_on_cancel {
-            time.advance(SECOND); // only now does its entry leave
+            time.advance(SECOND); // its entry is removed only now
         }
         await_end(&pool);
         assert_eq!(runs.get(), 3);
@@ -187,7 +187,7 @@ fn granting_a_policy_after_shutdown_resurrects_nothing() {
     assert_eq!(runs.get(), 0);
 }
 
-/// STP-053: by the machine's clock, so that only the throwing out can end it in time.
+/// STP-053: with the system clock, so that only removing the task can end the pool in time.
 #[test]
 fn a_cancelled_task_in_the_queue_does_not_delay_the_end() {
     let pool = executors::scheduled(1);
@@ -200,7 +200,7 @@ fn a_cancelled_task_in_the_queue_does_not_delay_the_end() {
     assert_balanced(&pool.stats());
 }
 
-/// STP-055; also by cancelling and by purging.
+/// STP-055: also by cancelling and purging.
 #[test]
 fn taking_the_last_delayed_task_out_in_shutdown_ends_the_pool() {
     for core in [0, 1, 3] {
@@ -228,7 +228,7 @@ fn taking_the_last_delayed_task_out_in_shutdown_ends_the_pool() {
     }
 }
 
-/// STP-056, REJ-020: only shutdown refuses, and the work comes back.
+/// STP-056, REJ-020: the only reason is the shutdown, and the work is returned.
 #[test]
 fn after_shutdown_everything_is_refused_and_comes_back() {
     let (_time, pool) = pool(1);
@@ -248,7 +248,7 @@ fn after_shutdown_everything_is_refused_and_comes_back() {
     for rejected in refused {
         assert_eq!(rejected.reason(), RejectReason::Shutdown);
         assert!(rejected.to_string().contains("has been shut down"), "{rejected}");
-        rejected.into_task().run(); // STP-057: here it runs
+        rejected.into_task().run(); // STP-057: runs on this thread
     }
     assert_eq!((runs.get(), pool.stats().rejected), (5, 5));
     await_end(&pool);
@@ -297,7 +297,7 @@ fn shutdown_now_interrupts_and_cancels_a_series_that_runs_and_does_not_hand_it_b
     assert!(matches!(soon(series.into_handle()), Err(JoinError::Cancelled)));
 }
 
-/// In the order in which they are due; by hand each runs once, and a series is over then.
+/// In the order of their due times. Run manually, each runs once, and a periodic task then ends.
 #[test]
 fn tasks_from_shutdown_now_can_be_run_by_hand() {
     let (_time, pool) = pool(1);
@@ -333,7 +333,7 @@ fn a_series_given_to_another_pool_runs_there_once() {
     await_end(&first);
 }
 
-/// The last handle gone, the pool ends as by `shutdown`; tasks and series hold none.
+/// Dropping the last handle ends the pool like `shutdown`; tasks hold no handle.
 #[test]
 fn dropping_the_last_handle_is_an_orderly_shutdown() {
     let (time, pool) = pool(1);

@@ -1,4 +1,4 @@
-//! Races of a scheduled pool, tried again and again with exact accounting.
+//! Repeated races of a scheduled pool, with exact accounting.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
@@ -14,7 +14,7 @@ fn micros(n: u64) -> Duration {
     Duration::from_micros(n)
 }
 
-/// Half of very many timers are cancelled, as they are due; what was not cancelled runs, once.
+/// Half of many timers are cancelled at about their due time. The others run, exactly once.
 #[test]
 fn a_hundred_thousand_timers_half_of_them_cancelled_add_up() {
     const TIMERS: usize = if cfg!(miri) { 100 } else { 100_000 };
@@ -45,13 +45,13 @@ fn a_hundred_thousand_timers_half_of_them_cancelled_add_up() {
         assert_balanced(&stats);
         assert_eq!(stats.submitted, TIMERS as u64);
         assert_eq!(stats.cancelled, cancelled.load(Ordering::Relaxed) as u64);
-        // A run that was cancelled while it went on is counted as cancelled, though it counted.
+        // A run that was cancelled while running counts as cancelled, but it has incremented `ran`.
         assert!(ran.get() as u64 >= stats.completed);
         assert_eq!(stats.completed + stats.cancelled, TIMERS as u64);
     }
 }
 
-/// STP-058: what was accepted runs or is cancelled, what was not comes back.
+/// STP-058: accepted tasks run or are cancelled, and others are returned.
 #[test]
 fn shutdown_against_schedule_loses_nothing() {
     for round in rounds(400) {
@@ -98,8 +98,8 @@ fn shutdown_against_schedule_loses_nothing() {
     }
 }
 
-/// The series ends exactly once, and leaves nothing in the queue, also if it was just being queued
-/// again: for a time that is far, where it would stay, or for one that has come.
+/// The periodic task ends exactly once and leaves no entry in the queue, even if it was just being
+/// requeued: for a far due time, where the entry would stay, or for one that has come.
 #[test]
 fn cancel_against_the_runs_of_a_series() {
     let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(2).remove_on_cancel_policy(true);
@@ -131,8 +131,7 @@ fn cancel_against_the_runs_of_a_series() {
     assert_balanced(&pool.stats());
 }
 
-/// Workers come and go at the end of their keep-alive time, which is short, while tasks come due:
-/// none is left lying.
+/// Workers come and go with a short keep-alive time while tasks become due: every task runs.
 #[test]
 fn tasks_that_fall_due_as_workers_leave_are_run() {
     let pool = ScheduledThreadPoolExecutor::builder()
@@ -154,7 +153,7 @@ fn tasks_that_fall_due_as_workers_leave_are_run() {
     assert_balanced(&pool.stats());
 }
 
-/// Many threads schedule by a clock that another one moves.
+/// Several threads schedule with a clock that another thread advances.
 #[test]
 fn moving_the_time_against_schedule_and_sleep() {
     let time = ManualClock::new();
@@ -188,7 +187,7 @@ fn moving_the_time_against_schedule_and_sleep() {
     assert_balanced(&pool.stats());
 }
 
-/// The policies are changed as the pool ends and as a series is queued again.
+/// The policies change while the pool ends and a periodic task is requeued.
 #[test]
 fn changing_policies_against_the_end() {
     for round in rounds(300) {

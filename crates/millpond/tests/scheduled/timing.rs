@@ -1,4 +1,4 @@
-//! When scheduled tasks and series run: delays, rates, order, the clock. STP rows up to 033.
+//! When delayed and periodic tasks run: delays, rates, order, the clock. STP rows up to 033.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -13,7 +13,7 @@ use millpond::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A pool of `core` threads in a time of its own.
+/// A pool with `core` threads and its own manual clock.
 fn pool(core: usize) -> (ManualClock, ScheduledThreadPoolExecutor) {
     let time = ManualClock::new();
     let pool =
@@ -21,7 +21,7 @@ fn pool(core: usize) -> (ManualClock, ScheduledThreadPoolExecutor) {
     (time, pool)
 }
 
-/// On a pool of one thread: returns when all that is due now has run.
+/// For a pool with one thread: returns when all due tasks have run.
 #[track_caller]
 fn catch_up(pool: &ScheduledThreadPoolExecutor) {
     soon(pool.submit(|| ()).unwrap()).unwrap();
@@ -31,7 +31,7 @@ fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// What happened, in order.
+/// Events in order.
 #[derive(Clone, Default)]
 struct Log<E>(Arc<Mutex<Vec<E>>>);
 
@@ -48,14 +48,14 @@ impl<E: Clone + Send + 'static> Log<E> {
         self.0.lock().unwrap().clone()
     }
 
-    /// A task that leaves `event`.
+    /// A task that records `event`.
     fn leave(&self, event: E) -> impl FnMut() + Send + 'static {
         let log = self.clone();
         move || log.add(event.clone())
     }
 }
 
-/// A series' runs, by the clock.
+/// A task that records the clock's time of each run.
 fn note_times(time: &ManualClock, log: &Log<u64>) -> impl FnMut() + Send + 'static {
     let (time, log) = (time.clone(), log.clone());
     move || log.add(time.elapsed().as_secs())
@@ -86,7 +86,7 @@ fn a_delayed_task_runs_once_and_not_before_its_time() {
     end(&pool);
 }
 
-/// STP-003, STP-007, by the machine's clock: lower bounds only.
+/// STP-003, STP-007, with the system clock: only lower bounds.
 #[test]
 fn the_machines_clock_is_not_run_ahead_of() {
     let pool = executors::scheduled(2);
@@ -121,7 +121,7 @@ fn without_a_delay_a_task_is_due_at_once() {
     end(&pool);
 }
 
-/// STP-007, STP-009: next = the time before + the period, whatever the run takes.
+/// STP-007, STP-009: next time = previous time + period, regardless of the duration of the run.
 #[test]
 fn a_fixed_rate_stays_on_its_grid() {
     let (time, pool) = pool(1);
@@ -137,7 +137,7 @@ fn a_fixed_rate_stays_on_its_grid() {
     end(&pool);
 }
 
-/// A run that takes `late` seconds on a period of ten, and then short ones.
+/// A periodic task with a period of ten seconds, whose first run is late.
 fn late_series(missed: Option<MissedTicks>) -> Vec<u64> {
     let (time, pool) = pool(1);
     let log = Log::new();
@@ -172,15 +172,15 @@ fn late_series(missed: Option<MissedTicks>) -> Vec<u64> {
     log.get()
 }
 
-/// As `catch_up`, for a series that is behind by several runs: it is queued before the task that
-/// waits for it, but each time only after the one that it runs.
+/// Like `catch_up`, for a periodic task that is several runs behind: after each run it is requeued
+/// before the waiting task.
 fn catch_up_all(pool: &ScheduledThreadPoolExecutor) {
     for _ in 0..5 {
         catch_up(pool);
     }
 }
 
-/// STP-011: as in the JDK, each missed run takes place.
+/// STP-011: like the JDK, every missed run takes place.
 #[test]
 fn a_fixed_rate_catches_up() {
     assert_eq!(late_series(Some(MissedTicks::CatchUp)), [0, 35, 35, 35, 40, 50, 60]);
@@ -197,13 +197,13 @@ fn missed_runs_can_be_left_out() {
     assert_eq!(late_series(Some(MissedTicks::Skip)), [0, 40, 50, 60]);
 }
 
-/// STP-010, STP-012: it counts from the end of the run, and makes up for nothing.
+/// STP-010, STP-012: the delay counts from the end of the run; missed runs are not made up for.
 #[test]
 fn a_fixed_delay_counts_from_the_end_and_does_not_catch_up() {
     assert_eq!(late_series(None), [0, 45, 55]);
 }
 
-/// STP-010 by the machine's clock.
+/// STP-010 with the system clock.
 #[test]
 fn a_fixed_delay_keeps_its_distance_from_the_end_of_the_run() {
     let pool = executors::scheduled(2);
@@ -232,7 +232,7 @@ fn runs_of_one_series_never_overlap_and_each_sees_the_one_before() {
     let inside = Arc::new(AtomicBool::new(false));
     let done = Gate::new();
     let (flag, gate) = (Arc::clone(&inside), done.clone());
-    let mut runs = 0_u64; // not atomic: what one run writes, the next one reads
+    let mut runs = 0_u64; // not atomic: each run reads what the previous one wrote
     let series = pool
         .schedule_at_fixed_rate(Duration::ZERO, Duration::from_nanos(1), move || {
             assert!(!flag.swap(true, Ordering::SeqCst), "two at once");
@@ -244,14 +244,14 @@ fn runs_of_one_series_never_overlap_and_each_sees_the_one_before() {
             }
         })
         .unwrap();
-    time.advance(SECOND); // from now on it is always behind
+    time.advance(SECOND); // from now on it is always late
     done.pass();
     assert!(!series.is_done(), "{series:?}");
     series.cancel(false);
     end(&pool);
 }
 
-/// STP-014: visible, and not run again.
+/// STP-014: the panic is visible, and the task does not run again.
 #[test]
 fn a_series_that_panics_is_over() {
     let (time, pool) = pool(1);
@@ -325,7 +325,7 @@ fn tasks_of_the_same_time_run_in_order_of_submission() {
     end(&pool);
 }
 
-/// STP-018: so among equals a series that was there first comes first, also when it comes again.
+/// STP-018: among tasks of equal times, an earlier periodic task remains first after its first run.
 #[test]
 fn a_series_keeps_its_number() {
     let (time, pool) = pool(1);
@@ -333,14 +333,14 @@ fn a_series_keeps_its_number() {
     let _series = pool.schedule_at_fixed_rate(SECOND, SECOND, log.leave("series")).unwrap();
     let _later = pool.schedule(seconds(2), log.leave("once")).unwrap();
     time.advance(SECOND);
-    catch_up(&pool); // it has been queued again, after the other one
+    catch_up(&pool); // it has been requeued, after the other one
     time.advance(SECOND);
     catch_up(&pool);
     assert_eq!(log.get(), ["series", "series", "once"]);
     end(&pool);
 }
 
-/// STP-019, STP-020: the far future does not overflow, and delays no other task.
+/// STP-019, STP-020: a far due time neither overflows nor delays other tasks.
 #[test]
 fn what_never_comes_keeps_nothing_from_running() {
     let (time, pool) = pool(1);
@@ -362,7 +362,7 @@ fn what_never_comes_keeps_nothing_from_running() {
     crate::support::await_end(&pool);
 }
 
-/// The same by the machine's clock, where a deadline must fit into an `Instant`.
+/// The same with the system clock, where a deadline must fit into an `Instant`.
 #[test]
 fn a_head_that_never_comes_does_not_hold_up_what_comes_after_it() {
     let pool = executors::scheduled(1);
@@ -390,7 +390,7 @@ fn the_remaining_delay_falls_to_zero_and_stays_there() {
     end(&pool);
 }
 
-/// STP-060: an earlier task wakes the thread that sleeps until a later one, on the system clock.
+/// STP-060: with the system clock, an earlier task wakes the thread that sleeps until a later one.
 #[test]
 fn an_earlier_task_does_not_wait_for_a_later_one() {
     for core in [1, 2] {
@@ -405,7 +405,7 @@ fn an_earlier_task_does_not_wait_for_a_later_one() {
     }
 }
 
-/// STP-060: the leader hands over before it runs its task.
+/// STP-060: the leader passes leadership on before it runs its task.
 #[test]
 fn a_task_that_blocks_does_not_hold_up_the_next_one() {
     let pool = executors::scheduled(2);
@@ -419,7 +419,7 @@ fn a_task_that_blocks_does_not_hold_up_the_next_one() {
     end(&pool);
 }
 
-/// STP-060: a thundering herd would wake each of the workers for each of the tasks.
+/// STP-060: a thundering herd would wake every worker for every task.
 #[test]
 fn one_thread_wakes_for_one_task() {
     let (time, pool) = pool(8);
@@ -481,7 +481,7 @@ fn on_return_from_advance_what_is_due_has_left_the_queue() {
     end(&pool);
 }
 
-/// Its one thread has just been started and may not have come to its queue yet.
+/// Its only thread has just started and may not have reached its queue yet.
 #[test]
 fn on_return_from_advance_a_fresh_thread_has_its_task() {
     for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! Bounded-elastic: how many tasks may wait, who is refused, and when room comes back.
+//! Bounded-elastic: how many tasks may wait, which are rejected, and when room becomes free.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn one_task_more_than_may_wait_is_refused_and_the_running_one_does_not_count() {
     }
 }
 
-// Places are not set aside for a busy lane: what it does not use is there for others.
+// No capacity is reserved for a busy lane: others may use what it does not.
 #[test]
 fn a_busy_lane_takes_no_places_from_its_neighbour() {
     for scheduler in [elastic(1, 10), strict(1, 10), per_task(1, 10)] {
@@ -58,7 +58,7 @@ fn a_busy_lane_takes_no_places_from_its_neighbour() {
     }
 }
 
-// RS-045: also delayed tasks and series count as waiting, in the order in which they come.
+// RS-045: delayed and periodic tasks count as waiting too, in their order of submission.
 #[test]
 fn delayed_tasks_and_series_count_as_waiting() {
     let scheduler = elastic(1, 3);
@@ -75,7 +75,7 @@ fn delayed_tasks_and_series_count_as_waiting() {
     assert_full(&refused, 4, 3);
     refused.into_task().run();
     assert_eq!(runs.get(), 1, "a refused series comes back as one run");
-    ended(&scheduler.schedule(|| {}).unwrap()); // a thread is free: it does not wait
+    ended(&scheduler.schedule(|| {}).unwrap()); // a thread is idle, so the task does not wait
     assert!(delayed.dispose() && series.dispose());
     worker.dispose();
     assert_settled(&scheduler, 4, 3);
@@ -111,7 +111,7 @@ fn of_a_hundred_thousand_and_ten_exactly_ten_are_refused_and_the_rest_runs() {
     assert_settled(&scheduler, 100_001, 100_000);
 }
 
-// RS-046, of delayed tasks.
+// RS-046, for delayed tasks.
 #[test]
 fn of_a_hundred_thousand_and_ten_delayed_tasks_exactly_ten_are_refused_and_the_rest_runs() {
     let time = ManualClock::new();
@@ -207,7 +207,7 @@ fn a_waiting_task_runs_when_the_one_before_ends_and_its_place_is_free_again() {
     }
 }
 
-// RS-052: better than Reactor, where the queue held one more than it may.
+// RS-052: better than Reactor, whose queue exceeded its capacity by one.
 #[test]
 fn a_series_has_one_place_for_life_and_room_is_never_negative() {
     let time = ManualClock::new();
@@ -219,10 +219,10 @@ fn a_series_has_one_place_for_life_and_room_is_never_negative() {
         let completed = 2 * run as u64 - 1;
         eventually(|| runs.get() == run && scheduler.stats().completed == completed);
         assert_eq!((scheduler.remaining_capacity(), scheduler.queued()), (0, 1));
-        let held = hold(&scheduler); // the thread is free meanwhile
+        let held = hold(&scheduler); // the thread is idle at this point
         assert_full(&scheduler.schedule(|| {}).unwrap_err(), 2, 1);
         assert_full(&scheduler.schedule_after(MINUTE, || {}).unwrap_err(), 2, 1);
-        time.advance(MINUTE); // due, and has to wait
+        time.advance(MINUTE); // now due, but it must wait
         assert_eq!((scheduler.remaining_capacity(), scheduler.queued()), (0, 1));
         held.let_go();
     }
@@ -312,7 +312,7 @@ fn a_series_that_hops_onto_the_same_small_scheduler_gets_through() {
     assert_eq!((scheduler.stats().rejected, scheduler.stats().panicked), (0, 0));
 }
 
-// A bound holds at every moment, whichever tasks arrive and end.
+// The bound holds at all times, whichever tasks arrive and end.
 #[test]
 fn no_more_than_may_wait_ever_wait_whatever_is_cancelled_in_between() {
     let scheduler = elastic(2, 3);

@@ -1,4 +1,4 @@
-//! Bounded-elastic: idle slots are evicted after their time to live, and no others.
+//! Bounded-elastic: slots are evicted when they were idle for their time to live, and only then.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -36,7 +36,7 @@ fn idle_slots_are_kept_for_their_time_to_live_and_then_let_go() {
     end(&scheduler);
 }
 
-// RS-060: also slots of workers that were never given anything.
+// RS-060: also slots of workers that never got a task.
 #[test]
 fn slots_that_were_held_and_not_used_are_let_go_after_their_time_to_live() {
     let time = ManualClock::new();
@@ -54,7 +54,7 @@ fn slots_that_were_held_and_not_used_are_let_go_after_their_time_to_live() {
     end(&scheduler);
 }
 
-// RS-060: each slot by its own time, and time counts from when it became idle last.
+// RS-060: each slot has its own time, counted from when it last became idle.
 #[test]
 fn each_slot_goes_when_its_own_time_is_over() {
     let time = ManualClock::new();
@@ -90,7 +90,7 @@ fn after_eviction_a_worker_gets_a_fresh_slot_with_a_fresh_thread() {
     end(&scheduler);
 }
 
-// RS-063: an idle slot that is picked again within its time is the same one.
+// RS-063: an idle slot that is picked again in time is the same slot.
 #[test]
 fn a_worker_that_comes_before_the_time_is_over_gets_the_old_slot() {
     let time = ManualClock::new();
@@ -105,14 +105,14 @@ fn a_worker_that_comes_before_the_time_is_over_gets_the_old_slot() {
     end(&scheduler);
 }
 
-// RS-065: better than Reactor, where a slot with a stuck task was let go and its place given to
-// another thread.
+// RS-065: better than Reactor, which evicted a slot with a stuck task and gave its place to another
+// thread.
 #[test]
 fn a_slot_whose_task_is_stuck_is_not_let_go_and_counts_against_the_cap() {
     let time = ManualClock::new();
     let scheduler = builder(1, 10, &time).build().unwrap();
     let worker = scheduler.create_worker();
-    let stuck = hold_lane(&worker); // it does not heed interrupts
+    let stuck = hold_lane(&worker); // it ignores interrupts
     worker.dispose();
     assert!(stuck.handle.is_disposed());
     time.advance(2 * MINUTE);
@@ -128,7 +128,7 @@ fn a_slot_whose_task_is_stuck_is_not_let_go_and_counts_against_the_cap() {
     end(&scheduler);
 }
 
-// RS-066: better than Reactor, where each scheduler had an evictor of its own.
+// RS-066: better than Reactor, where each scheduler had its own evictor.
 #[test]
 fn all_schedulers_share_one_timer_thread() {
     let kinds: Vec<_> = (0..3)
@@ -149,7 +149,7 @@ fn all_schedulers_share_one_timer_thread() {
     kinds.iter().for_each(|scheduler| end(scheduler));
 }
 
-// RS-066: work that waits for its time holds no thread.
+// RS-066: delayed work occupies no thread.
 #[test]
 fn timers_hold_no_thread_and_no_slot_of_a_direct_task() {
     let time = ManualClock::new();
@@ -180,7 +180,7 @@ fn threads_are_gone_when_the_end_in_good_order_says_so() {
     eventually(|| threads_named("gone-good").is_none_or(|left| left == 0));
 }
 
-/// A factory whose threads take their time to leave, and count themselves out when they have.
+/// A factory whose threads exit slowly, and count their exits.
 fn slow_to_leave() -> (Counter, Counter, impl Fn(WorkerBody) -> io::Result<JoinHandle<()>>) {
     let (come, gone) = (Counter::new(), Counter::new());
     let (comes, goes) = (come.clone(), gone.clone());
@@ -189,14 +189,14 @@ fn slow_to_leave() -> (Counter, Counter, impl Fn(WorkerBody) -> io::Result<JoinH
         let goes = goes.clone();
         thread::Builder::new().spawn(move || {
             body.run();
-            thread::sleep(SHORT); // exposes a caller that does not wait for it
+            thread::sleep(SHORT); // exposes a caller that does not wait
             goes.add();
         })
     };
     (come, gone, factory)
 }
 
-// RS-067, also for threads that had just been let go by time, or left after their one task.
+// RS-067, also for threads that were just evicted, or exited after their only task.
 #[test]
 fn threads_that_left_before_the_end_are_gone_when_it_says_so() {
     let time = ManualClock::new();
@@ -216,7 +216,7 @@ fn threads_that_left_before_the_end_are_gone_when_it_says_so() {
     assert_eq!((come.get(), gone.get()), (5, 5), "thread per task");
 }
 
-// RS-067, for more than one who waits.
+// RS-067, for several waiting threads.
 #[test]
 fn everybody_who_waits_for_the_end_finds_the_threads_gone() {
     let (come, gone, factory) = slow_to_leave();
@@ -243,13 +243,13 @@ fn threads_are_gone_after_a_forceful_end() {
     let held: Vec<Held> = (0..2).map(|_| hold(&scheduler)).collect();
     ended(&scheduler.schedule(|| {}).unwrap());
     scheduler.dispose();
-    eventually(|| scheduler.stats().live_threads == 2); // the idle one leaves at once
+    eventually(|| scheduler.stats().live_threads == 2); // the idle thread exits at once
     held.into_iter().for_each(Held::let_go);
     end(&scheduler);
     eventually(|| threads_named("gone-by-force").is_none_or(|left| left == 0));
 }
 
-// RS-067: also when no call requests the end, but the last handle is dropped.
+// RS-067: also if the last handle is dropped without a call that ends the scheduler.
 #[test]
 fn threads_are_gone_after_the_last_handle() {
     let scheduler = schedulers::new_bounded_elastic(2, 10, "gone-dropped", MINUTE).unwrap();
@@ -264,7 +264,7 @@ fn threads_are_gone_after_the_last_handle() {
     eventually(|| threads_named("gone-dropped").is_none_or(|left| left == 0));
 }
 
-// A time to live that never ends.
+// An infinite time to live.
 #[test]
 fn a_time_to_live_without_end_keeps_idle_slots() {
     let time = ManualClock::new();

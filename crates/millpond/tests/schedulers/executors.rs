@@ -1,4 +1,4 @@
-//! Schedulers over executors that are there already, and the one over none.
+//! Schedulers over existing executors, and the immediate scheduler.
 
 use std::error::Error;
 use std::io;
@@ -20,7 +20,7 @@ use millpond::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Keeps its tasks until the test runs them.
+/// Stores its tasks until the test runs them.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<Vec<Task>>>);
 
@@ -29,7 +29,7 @@ impl Shelf {
         self.0.lock().unwrap().len()
     }
 
-    /// Takes all, for running or dropping.
+    /// Takes all tasks, to run or drop them.
     fn take(&self) -> Vec<Task> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -46,7 +46,7 @@ impl Executor for Shelf {
     }
 }
 
-/// Refuses everything, for a reason.
+/// Rejects every task with a given reason.
 struct Refusing(RejectReason);
 
 impl Executor for Refusing {
@@ -109,7 +109,7 @@ fn without_timing_a_series_without_delay_and_period_runs_again_at_once() {
     }
 }
 
-/// RS-114: a series without a period runs again at once, with others in between.
+/// RS-114: the only thread can run other tasks between two runs.
 #[test]
 fn others_get_the_one_thread_between_the_runs_of_a_series_without_a_period() {
     let pool = fixed(1);
@@ -133,7 +133,7 @@ fn others_get_the_one_thread_between_the_runs_of_a_series_without_a_period() {
     }
 }
 
-/// A pool of one thread whose time stands still.
+/// A scheduled pool with one thread and a manual clock, and a scheduler over it.
 fn scheduled() -> (ManualClock, ScheduledThreadPoolExecutor, Arc<dyn Scheduler>) {
     let time = ManualClock::new();
     let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build().unwrap();
@@ -214,9 +214,9 @@ fn a_scheduled_pool_that_is_shut_down_from_outside_ends_its_scheduler() {
     assert_eq!(scheduler.schedule(|| {}).unwrap_err().reason(), RejectReason::Shutdown);
 }
 
-/// Several tasks became due together, and no thread could be started for them. Only the last
-/// failure was handled: the slots of the others got no thread, and neither they nor the scheduler
-/// ever ended.
+/// Regression: several tasks became due at the same time, and no thread could be started for them.
+/// Only the last failure was handled: the other slots got no thread and never ended, and so neither
+/// did the scheduler.
 #[test]
 fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled() {
     let (time, pool, scheduler) = scheduled();
@@ -232,7 +232,7 @@ fn of_delayed_tasks_that_ring_together_for_a_pool_that_refuses_each_is_cancelled
     assert_eq!((stats.submitted, stats.cancelled, stats.slots), (4, 4, 0), "{stats:?}");
 }
 
-/// The same, where the executor refuses for another reason than its own end.
+/// The same if the executor rejects for another reason than its shutdown.
 #[test]
 fn of_delayed_tasks_that_ring_together_for_a_pool_without_threads_each_is_cancelled() {
     let time = ManualClock::new();
@@ -337,7 +337,7 @@ fn a_task_that_the_executor_drops_is_cancelled_and_the_rest_of_its_lane_gets_ano
     assert_eq!((stats.queued, stats.live_threads), (0, 0));
 }
 
-/// Keeps the first task, and leaves the others to a function.
+/// Stores the first task, and passes the others to a function.
 struct OnlyTheFirst<F> {
     shelf: Shelf,
     is_next: AtomicBool,
@@ -357,10 +357,10 @@ impl<F: Fn(Task) -> Result<(), Rejected> + Send + Sync> Executor for OnlyTheFirs
     }
 }
 
-/// More than fit on a stack, if each took a little of it.
+/// More nested calls than fit on a stack.
 const MANY: usize = 20_000;
 
-/// Gives a worker many tasks, and has the executor drop the first.
+/// Gives a worker many tasks, and makes the executor drop the first.
 fn drop_the_first_of_many(others: impl Fn(Task) -> Result<(), Rejected> + Send + Sync + 'static) {
     let shelf = Shelf::default();
     let scheduler = schedulers::from_executor(OnlyTheFirst::new(&shelf, others));
@@ -373,9 +373,8 @@ fn drop_the_first_of_many(others: impl Fn(Task) -> Result<(), Rejected> + Send +
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }
 
-/// The next task of the lane was started where the last was cancelled, inside the call that had
-/// refused it: one call inside the other for each task, until the stack was full and the process
-/// was aborted.
+/// Regression: when a task was rejected, the lane's next task was started inside the call that had
+/// rejected it. The nested calls overflowed the stack and aborted the process.
 #[test]
 fn an_executor_that_refuses_a_long_lane_cancels_its_tasks_on_a_short_stack() {
     in_a_process_of_its_own(
@@ -401,7 +400,7 @@ fn an_executor_that_throws_a_long_lane_away_cancels_its_tasks_on_a_short_stack()
     );
 }
 
-/// Keeps the latest tasks, and throws older ones away.
+/// Stores the latest tasks, and drops older ones.
 #[derive(Clone)]
 struct Latest {
     shelf: Shelf,
@@ -420,8 +419,8 @@ impl Executor for Latest {
     }
 }
 
-/// What one task pushed out was followed by the next of its lane, which pushed out another, each
-/// inside the other.
+/// Regression: an evicted task was followed by the next of its lane, which evicted another, in
+/// nested calls.
 #[test]
 fn lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack() {
     in_a_process_of_its_own(
@@ -443,7 +442,7 @@ fn lanes_that_push_each_other_out_of_an_executor_do_so_on_a_short_stack() {
     );
 }
 
-/// Runs what it is given at once.
+/// Runs each task inside the call.
 struct Inline;
 
 impl Executor for Inline {
@@ -453,9 +452,8 @@ impl Executor for Inline {
     }
 }
 
-/// RS-114. After each run the series is passed on to the executor, which ran it again inside of
-/// that call: one call inside the other for each run, until the stack was full and the process was
-/// aborted.
+/// RS-114. Regression: after each run the periodic task was submitted again, and the executor ran
+/// it inside this call. The nested calls overflowed the stack and aborted the process.
 #[test]
 fn a_series_without_a_period_runs_in_place_on_a_short_stack() {
     in_a_process_of_its_own("executors::a_series_without_a_period_runs_in_place_on_a_short_stack", || {
@@ -474,7 +472,7 @@ fn a_series_without_a_period_runs_in_place_on_a_short_stack() {
     });
 }
 
-/// The same by a pool that is full, where the submitter runs what it submits.
+/// The same with a full pool and `CallerRuns`.
 #[test]
 fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
     in_a_process_of_its_own(
@@ -495,7 +493,7 @@ fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
             let run = move || {
                 count.add();
                 if count.get() == MANY {
-                    opens.open(); // and now the pool has room
+                    opens.open(); // now the pool has room
                 }
             };
             let series = scheduler.schedule_periodically(Duration::ZERO, Duration::ZERO, run).unwrap();
@@ -508,8 +506,8 @@ fn a_series_without_a_period_runs_on_the_caller_on_a_short_stack() {
     );
 }
 
-/// A task that the executor runs inline may wait for tasks that it starts, even without a handle:
-/// none of them is delayed until it has ended.
+/// A task that the executor runs inline may wait for tasks that it starts, even without a handle.
+/// None of them may be delayed until it has ended.
 #[test]
 fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
     let shelf = Shelf::default();
@@ -527,8 +525,8 @@ fn a_task_that_runs_in_place_does_not_put_off_what_it_starts() {
     assert!(!next.is_cancelled());
 }
 
-/// RS-113: the executor's reason passes through; if it has been shut down the scheduler is disposed
-/// too.
+/// RS-113: the executor's reason is passed through. If the executor is shut down, the scheduler is
+/// disposed too.
 #[test]
 fn what_the_executor_refuses_comes_back_with_its_reason() {
     for (reason, ends) in [(RejectReason::Saturated, false), (RejectReason::Shutdown, true)] {
@@ -550,7 +548,7 @@ fn what_the_executor_refuses_comes_back_with_its_reason() {
     }
 }
 
-/// Panics whenever it is asked.
+/// Panics in every call.
 struct Panicking;
 
 impl Executor for Panicking {
@@ -559,7 +557,7 @@ impl Executor for Panicking {
     }
 }
 
-/// What the error hooks are told while it lives, as `name: message`.
+/// Records what the error hooks get while the result exists, as `name: message`.
 fn errors(key: &str) -> Notes<String> {
     let notes = Notes::new();
     let told = notes.clone();
@@ -626,7 +624,7 @@ fn a_panic_of_an_executor_at_its_end_is_told_to_the_error_hooks() {
     assert!(told.iter().any(|told| told == "fromExecutorService: the end"), "{told:?}");
 }
 
-/// A pool that cannot start a thread, whose factory says why.
+/// A pool that cannot start a thread, with a cause from its factory.
 fn no_threads(prefix: &str) -> ThreadPoolExecutor {
     let builder = ThreadPoolExecutor::builder().core_pool_size(1).thread_name_prefix(prefix);
     builder.thread_factory(|_| Err(io::Error::other("no more threads"))).build().unwrap()
@@ -672,7 +670,7 @@ fn an_executor_that_panics_refuses() {
     assert!(!scheduler.is_disposed());
 }
 
-/// RS-112: workers refuse too, and the executor is left alone.
+/// RS-112: its workers reject too, and the executor is not affected.
 #[test]
 fn disposing_of_a_scheduler_over_an_executor_leaves_the_executor_alone() {
     let pool = fixed(1);
@@ -725,8 +723,8 @@ fn disposing_of_a_scheduler_that_owns_its_service_shuts_the_service_down() {
     assert!(pool.is_terminated());
 }
 
-/// RS-113. The service learned of the end only from a thread that waited for it. Without such a
-/// thread its own threads stayed forever.
+/// RS-113. Regression: the service was ended only by a thread that waited for the scheduler's end.
+/// Without such a thread, the service's threads stayed forever.
 #[test]
 fn the_end_of_a_scheduler_that_owns_its_service_ends_the_service_although_nobody_waits() {
     let drops = |scheduler: Arc<dyn Scheduler>| drop(scheduler);
@@ -778,7 +776,7 @@ fn a_service_that_is_shut_down_from_outside_ends_its_scheduler_at_the_next_submi
     }
 }
 
-/// RS-104: delegated to the service instead of a forceful end.
+/// RS-104: a graceful end is delegated to the service.
 #[test]
 fn a_graceful_end_runs_what_waits_and_then_ends_an_owned_service() {
     let (pool, gate, ran) = (fixed(1), Gate::new(), Notes::new());
@@ -817,8 +815,8 @@ fn a_graceful_end_over_a_borrowed_executor_runs_what_waits_and_leaves_it_alone()
     pool.close();
 }
 
-/// Whenever a task ended, all slots were looked at, of which each task over an executor has one: a
-/// second for ten thousand tasks, and a hundred times that for a hundred thousand, under the lock.
+/// Regression: at the end of each task all slots were scanned under the lock, and over an executor
+/// every task has one. Ten thousand tasks took a second, and a hundred thousand 100 times as long.
 #[test]
 fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
     let time_for = |tasks: usize| {
@@ -836,7 +834,7 @@ fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
     assert!(many < 100 * few || many < SECOND, "20 times as many took {many:?} instead of {few:?}");
 }
 
-/// Says when it is dropped, and takes until the gate opens for it.
+/// Reports when it is dropped, and blocks in its destructor until the gate opens.
 struct DropsSlowly {
     begun: Gate,
     gate: Gate,
@@ -849,8 +847,8 @@ impl Drop for DropsSlowly {
     }
 }
 
-/// The end was told when the last run was counted, and not when it was over: what a series had
-/// captured was still being dropped.
+/// Regression: the end was reported when the last run was counted, while captures of a periodic
+/// task were still being dropped.
 #[test]
 fn a_graceful_end_over_an_executor_waits_until_the_last_run_is_over() {
     let pool = fixed(1);

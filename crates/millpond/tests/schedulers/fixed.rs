@@ -1,4 +1,4 @@
-//! Single and parallel: a fixed number of threads, dealt out by turns.
+//! Single and parallel: a fixed number of threads, used round-robin.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ fn direct_tasks_of_a_parallel_scheduler_are_dealt_out_evenly_and_by_turns() {
     end(&scheduler);
 }
 
-// RS-105: workers take their turn like tasks.
+// RS-105: workers are assigned round-robin too.
 #[test]
 fn workers_and_tasks_share_the_turns() {
     let scheduler = schedulers::new_parallel(2, "turns").unwrap();
@@ -67,10 +67,10 @@ fn a_worker_of_a_parallel_scheduler_stays_with_its_thread_for_life() {
     let worker = scheduler.create_worker();
     let home = thread_of(&worker);
     for _ in 0..20 {
-        ended(&scheduler.schedule(|| {}).unwrap()); // turns the turns
+        ended(&scheduler.schedule(|| {}).unwrap()); // advances the round-robin counter
         assert_eq!(thread_of(&worker), home);
     }
-    // Also if its thread is busy and others are free.
+    // Even if its thread is busy and others are idle.
     let held: Vec<Held> = (0..3).map(|_| hold(&scheduler)).collect();
     let log = Arc::new(Mutex::new(None));
     let noted = Arc::clone(&log);
@@ -147,7 +147,7 @@ fn different_workers_of_a_single_scheduler_are_independent() {
     end(&scheduler);
 }
 
-// RS-108: lanes of one thread do not overlap, and neither does anything else.
+// RS-108: work of different lanes on one thread does not overlap.
 #[test]
 fn a_single_scheduler_runs_one_thing_at_a_time() {
     let scheduler = schedulers::new_single("one-at-a-time").unwrap();
@@ -167,7 +167,7 @@ fn a_single_scheduler_runs_one_thing_at_a_time() {
     end(&scheduler);
 }
 
-// Threads are called after the scheduler, with a number.
+// Threads are named after the scheduler, with a number.
 #[test]
 fn threads_are_called_after_their_scheduler() {
     for scheduler in
@@ -184,7 +184,7 @@ fn threads_are_called_after_their_scheduler() {
     }
 }
 
-// A thread cannot be given a name with a NUL: no task would ever run.
+// A thread name must not contain NUL: no task would ever run.
 #[test]
 fn a_scheduler_name_with_a_nul_is_refused_when_it_is_made() {
     let nul = |position| Some(ConfigError::NulInName { option: "name", position });

@@ -48,7 +48,7 @@ fn work_without_delay_is_due_at_once_and_equal_times_keep_the_order_of_submissio
     end(&scheduler);
 }
 
-// RS-068: the due time decides, not the moment at which a thread is found.
+// RS-068: the due time decides, not the time at which a thread becomes available.
 #[test]
 fn late_work_of_a_lane_runs_by_due_time_also_against_work_submitted_later() {
     let time = ManualClock::new();
@@ -163,7 +163,7 @@ fn disposing_twice_changes_nothing() {
     assert_settled(&scheduler, 3, 10);
 }
 
-// RS-073: of several who dispose at the same time exactly one did it.
+// RS-073: of several concurrent disposals exactly one returns true.
 #[test]
 fn of_two_that_dispose_a_task_at_the_same_time_one_did_it() {
     let scheduler = elastic(1, 10);
@@ -302,7 +302,7 @@ impl Drop for DiesWhenDropped {
     }
 }
 
-// RS-079: captures of a closure may panic too when they are dropped, on any thread.
+// RS-079: captures may also panic in their destructor, on any thread.
 #[test]
 fn a_destructor_that_panics_hurts_nobody() {
     for scheduler in [elastic(1, 10), per_task(1, 10)] {
@@ -317,7 +317,7 @@ fn a_destructor_that_panics_hurts_nobody() {
         ended(&worker.schedule(captures()).unwrap()); // dropped after the run
         ended(&scheduler.schedule(captures()).unwrap());
         let series = worker.schedule_periodically(MINUTE, MINUTE, captures()).unwrap();
-        assert!(series.dispose()); // dropped by the one who cancels
+        assert!(series.dispose()); // dropped by the cancelling thread
         let held = hold(&scheduler);
         let waits = scheduler.schedule(captures()).unwrap();
         assert!(waits.dispose());
@@ -334,7 +334,7 @@ fn a_destructor_that_panics_hurts_nobody() {
     }
 }
 
-// RS-087: better than Reactor, where an idle worker reports one.
+// RS-087: better than Reactor, where an idle worker reports one task.
 #[test]
 fn a_worker_reports_the_tasks_that_wait_and_nothing_else() {
     let scheduler = elastic(1, 10);
@@ -355,7 +355,7 @@ fn a_worker_reports_the_tasks_that_wait_and_nothing_else() {
     end(&scheduler);
 }
 
-// A thread runs short tasks of a lane in a row without a new decision for each. That is not
+// A thread runs several short tasks of a lane without a new scheduling decision. This must not be
 // observable.
 #[test]
 fn counts_are_exact_in_the_midst_of_what_a_lane_runs_in_one_go() {
@@ -380,7 +380,7 @@ fn counts_are_exact_in_the_midst_of_what_a_lane_runs_in_one_go() {
     }
 }
 
-// Only short ones: after a task that takes its time others have their turn.
+// Only short tasks: after a long one, other lanes get their turn.
 #[test]
 fn a_lane_with_long_tasks_does_not_keep_its_thread_from_others() {
     let scheduler = elastic(1, 100);
@@ -400,8 +400,7 @@ fn a_lane_with_long_tasks_does_not_keep_its_thread_from_others() {
     end(&scheduler);
 }
 
-// A job that waits in a lane can be cancelled until the lane's thread has it, also by the one
-// before it.
+// A job in a lane can be cancelled until the lane's thread takes it, even by the previous job.
 #[test]
 fn what_a_lane_has_ready_is_cancelled_by_the_task_before_it() {
     for scheduler in [elastic(1, 100), strict(1, 100)] {
@@ -427,7 +426,7 @@ fn what_a_lane_has_ready_is_cancelled_by_the_task_before_it() {
     }
 }
 
-// Lanes keep their order and do not overlap when threads take from each other's lines.
+// Lanes keep their order and do not overlap when threads steal from each other's queues.
 #[test]
 fn many_lanes_on_few_threads_keep_order_and_do_not_overlap() {
     const LANES: usize = 8;
@@ -465,7 +464,7 @@ fn many_lanes_on_few_threads_keep_order_and_do_not_overlap() {
     }
 }
 
-// The same for work with times: by due time, then by submission.
+// The same for delayed work: by due time, then by submission.
 #[test]
 fn many_lanes_with_work_in_time_keep_the_order_of_due_times() {
     let time = ManualClock::new();
@@ -495,7 +494,7 @@ fn many_lanes_with_work_in_time_keep_the_order_of_due_times() {
     }
 }
 
-// A lane whose home is busy moves on; a strict one does not.
+// A lane whose slot is busy moves to another thread, unless it is strict.
 #[test]
 fn a_lane_moves_to_a_free_thread_unless_it_is_strict() {
     let soft = elastic(2, 10);
@@ -528,7 +527,7 @@ fn a_lane_moves_to_a_free_thread_unless_it_is_strict() {
     end(&strict);
 }
 
-// The last drop of a worker lets it finish and frees its slot.
+// Dropping the last handle of a worker lets its work finish and then frees its slot.
 #[test]
 fn a_worker_that_is_dropped_finishes_and_then_frees_its_slot() {
     let time = ManualClock::new();
@@ -564,8 +563,7 @@ fn a_worker_outlives_the_handle_of_its_scheduler() {
     ended(&task);
 }
 
-/// Runs `f` in a task of `worker`, and returns what it returns; fails if that takes longer than
-/// `LONG`.
+/// Runs `f` in a task of `worker`, and returns its result. Fails after `LONG`.
 #[track_caller]
 fn inside<R: Send + 'static>(worker: &Worker, f: impl FnOnce(&Worker) -> R + Send + 'static) -> R {
     let (done, result) = mpsc::channel();
@@ -574,7 +572,7 @@ fn inside<R: Send + 'static>(worker: &Worker, f: impl FnOnce(&Worker) -> R + Sen
     result.recv_timeout(LONG).expect("it returns at once")
 }
 
-/// One scheduler of each kind whose lanes are the engine's, and one that is a lane.
+/// One scheduler of each kind with lanes of the engine, and one that is itself a lane.
 fn with_lanes() -> Vec<Arc<dyn Scheduler>> {
     vec![
         schedulers::new_single("own").unwrap(),

@@ -1,5 +1,5 @@
-//! How schedulers end: by force, in good order, as a future, with their last handle; and what races
-//! leave.
+//! The end of schedulers: forceful, graceful, as a future, by dropping the last handle, and in
+//! races.
 
 use std::sync::{Arc, mpsc};
 use std::task::{Context, Wake, Waker};
@@ -18,7 +18,7 @@ use millpond::interrupt::{self, Interrupted};
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{JoinError, ManualClock, RejectReason, TaskOf, WorkerBody, executors};
 
-/// One scheduler of each kind with threads of its own.
+/// One scheduler of each kind with its own threads.
 fn kinds(name: &str) -> Vec<Arc<dyn Scheduler>> {
     vec![
         schedulers::new_single(name).unwrap(),
@@ -34,7 +34,7 @@ fn count(counter: &Counter) -> impl FnMut() + Send + 'static {
     move || counter.add()
 }
 
-// RS-089, RS-092: there is no separate start: a scheduler is live from the beginning, and stays
+// RS-089, RS-092: there is no separate start: a scheduler is live from the beginning, and remains
 // ended.
 #[test]
 fn a_scheduler_is_live_from_the_beginning_and_takes_nothing_after_its_end() {
@@ -49,7 +49,7 @@ fn a_scheduler_is_live_from_the_beginning_and_takes_nothing_after_its_end() {
     }
 }
 
-// RS-093: better than Reactor, where some kinds came back to life.
+// RS-093: better than Reactor, where some kinds were revived.
 #[test]
 fn a_scheduler_disposed_before_its_first_use_is_disposed_for_good() {
     for scheduler in kinds("unused") {
@@ -114,7 +114,7 @@ fn disposal_interrupts_what_runs_cancels_what_waits_and_refuses_the_rest() {
     }
 }
 
-// RS-094: a body that disposes its own scheduler is not interrupted by that, but ends as cancelled.
+// RS-094: a task that disposes its own scheduler is not interrupted, but ends as cancelled.
 #[test]
 fn a_task_that_disposes_its_own_scheduler_is_not_interrupted() {
     for scheduler in kinds("suicide") {
@@ -181,7 +181,7 @@ fn an_end_in_good_order_begins_at_once_and_lets_run_what_was_accepted() {
     }
 }
 
-// RS-097: delayed one-shots run when their time comes, and series end.
+// RS-097: delayed one-shots run when they are due, and periodic tasks end.
 #[test]
 fn an_end_in_good_order_waits_for_delayed_work_and_ends_series() {
     let time = ManualClock::new();
@@ -206,7 +206,7 @@ fn an_end_in_good_order_waits_for_delayed_work_and_ends_series() {
     assert_eq!((scheduler.slots(), scheduler.live_threads()), (0, 0));
 }
 
-// RS-097: a series whose run is under way ends after that run.
+// RS-097: a periodic task that is running ends after this run.
 #[test]
 fn a_run_of_a_series_that_is_under_way_when_the_end_begins_is_its_last() {
     let scheduler = elastic(1, 10);
@@ -267,7 +267,7 @@ fn those_who_wait_too_short_for_the_end_may_wait_again_and_share_one_end() {
     assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(true), "over is over");
 }
 
-// RS-099: waiting for the end can be interrupted, and the end goes on.
+// RS-099: waiting for the end can be interrupted, and the end continues.
 #[test]
 fn waiting_for_the_end_is_interruptible() {
     let scheduler = elastic(1, 10);
@@ -299,7 +299,7 @@ fn waiting_for_a_task_is_interruptible() {
     end(&scheduler);
 }
 
-// RS-101: better than Reactor, where the end was found by polling.
+// RS-101: better than Reactor, which polled for the end.
 #[test]
 fn an_idle_scheduler_ends_at_once_and_an_idle_worker_does_not_hold_it_back() {
     for scheduler in kinds("idle-end") {
@@ -334,7 +334,7 @@ fn the_end_as_a_future_begins_with_the_first_poll() {
     }
 }
 
-// RS-101: a waiter that is dropped, or polls with another waker, keeps no other waiter waiting.
+// RS-101: a waiter that is dropped, or polls with another waker, does not delay other waiters.
 #[test]
 fn the_end_as_a_future_wakes_the_waker_it_was_polled_with_last() {
     let scheduler = elastic(1, 10);
@@ -348,7 +348,7 @@ fn the_end_as_a_future_wakes_the_waker_it_was_polled_with_last() {
     });
 }
 
-/// A waker that is known by the number of its clones.
+/// A waker with a counted number of clones.
 struct Silent;
 
 impl Wake for Silent {
@@ -416,7 +416,7 @@ fn racing_ends_leave_one_ended_scheduler() {
     }
 }
 
-// RS-103: submissions against the end: accepted ones come to an end, the others come back.
+// RS-103: submissions race the end: accepted tasks end, and others are returned.
 #[test]
 fn submissions_racing_the_end_are_accepted_or_come_back() {
     let mut rng = Rng::new();
@@ -456,7 +456,7 @@ fn submissions_racing_the_end_are_accepted_or_come_back() {
                 }
             });
             if scheduler.stats().name.contains("elastic") && !forceful {
-                scheduler.dispose(); // on a clock that stands still delayed work would wait forever
+                scheduler.dispose(); // with a stopped clock delayed work would wait forever
             }
             end(&scheduler);
             taken.iter().for_each(ended);
@@ -469,7 +469,7 @@ fn submissions_racing_the_end_are_accepted_or_come_back() {
     }
 }
 
-// RS-104: better than Reactor, where these ended by force.
+// RS-104: better than Reactor, where these ended forcefully.
 #[test]
 fn schedulers_over_executors_end_in_good_order_and_leave_the_executor_alone() {
     let pool = executors::fixed(2).unwrap();
@@ -512,7 +512,7 @@ fn an_executor_service_ends_with_the_scheduler_that_owns_it() {
     end(&scheduler);
 }
 
-// RS-104: one worker of another scheduler.
+// RS-104: for a single worker of another scheduler.
 #[test]
 fn a_single_worker_ends_in_good_order_and_leaves_its_original_alone() {
     let original = elastic(2, 10);
@@ -532,7 +532,7 @@ fn a_single_worker_ends_in_good_order_and_leaves_its_original_alone() {
     end(&original);
 }
 
-// The last handle: every accepted task still runs, in order, and no thread blocks.
+// Dropping the last handle: every accepted task still runs, in order, and the drop does not block.
 #[test]
 fn with_the_last_handle_what_was_accepted_still_runs() {
     for scheduler in kinds("last-handle") {
@@ -554,7 +554,7 @@ fn with_the_last_handle_what_was_accepted_still_runs() {
     eventually(|| threads_named("last-handle").is_none_or(|left| left == 0));
 }
 
-// The same for delayed work of a scheduler that has no thread at that time.
+// The same for delayed work of a scheduler that currently has no thread.
 #[test]
 fn with_the_last_handle_delayed_work_still_runs_when_its_time_comes() {
     let time = ManualClock::new();
@@ -576,7 +576,7 @@ fn with_the_last_handle_delayed_work_still_runs_when_its_time_comes() {
     }
 }
 
-// The same on the machine's clock, which has only a weak hold on schedulers.
+// The same with the system clock, which holds only weak references to schedulers.
 #[test]
 fn with_the_last_handle_delayed_work_still_runs_on_the_clock_of_the_machine() {
     for scheduler in [
@@ -608,8 +608,8 @@ fn a_task_that_drops_the_last_handle_of_its_scheduler_ends_it() {
     eventually(|| threads_named("self-drop").is_none_or(|left| left == 0));
 }
 
-/// A graceful end joined the threads however long that took: a timeout of 50 ms became two seconds
-/// if a factory had something to do after the life of a thread.
+/// Regression: a graceful end joined the threads without a time limit. If a factory's thread was
+/// still busy after the worker's end, a timeout of 50 ms became two seconds.
 #[test]
 fn a_graceful_end_does_not_wait_longer_than_asked_for_what_a_factory_does_after_the_life_of_a_thread() {
     let gate = Gate::new();

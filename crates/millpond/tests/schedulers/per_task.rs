@@ -1,4 +1,4 @@
-//! Bounded-elastic with a fresh thread forevery task.
+//! Bounded-elastic with a fresh thread for every task.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, mpsc};
@@ -29,7 +29,7 @@ fn every_task_has_a_fresh_thread_also_those_of_one_worker() {
     let worker = scheduler.create_worker();
     let threads: HashSet<_> = (0..10).map(|_| thread_of(&worker)).collect();
     assert_eq!(threads.len(), 10);
-    // Also those that waited in line.
+    // Including tasks that were queued.
     let held = hold_lane(&worker);
     let seen = Arc::new(Mutex::new(HashSet::new()));
     for _ in 0..10 {
@@ -76,8 +76,8 @@ fn a_worker_between_two_tasks_has_no_thread() {
     end(&scheduler);
 }
 
-// RS-130: the thread that ends one series finds in its line the places of others that were
-// cancelled; with the last of them the slot may go while the thread looks at it.
+// RS-130: the thread that ends one periodic task finds cancelled ones in its queue. With the last
+// of them the slot may be freed while the thread still examines it.
 #[test]
 fn a_slot_whose_last_holders_wait_in_line_for_nothing_is_free() {
     for scheduler in [per_task(1, 10), crate::scheduling::elastic(1, 10), crate::scheduling::strict(1, 10)] {
@@ -130,7 +130,7 @@ fn twice_as_many_blocking_tasks_as_threads_run_in_two_waves() {
     assert_eq!((slots(&scheduler), scheduler.queued()), ((CAP, CAP, 0), CAP as u64));
     eventually(|| running.get() == CAP);
     gates[0].open();
-    eventually(|| running.get() == 2 * CAP); // all at the same time: no task passes the second gate
+    eventually(|| running.get() == 2 * CAP); // all at once: no task can pass the second gate
     gates[1].open();
     tasks.iter().for_each(ended);
     assert_eq!(slots(&scheduler), (0, 0, 0));
@@ -148,7 +148,7 @@ fn workers_get_new_slots_below_the_cap_and_share_evenly_at_the_cap() {
             worker
         })
         .collect();
-    // Three on each: the slots go when the last of their three goes.
+    // Three on each slot: a slot is freed with the last of its three.
     workers[..3].iter().for_each(Worker::dispose);
     workers[3..6].iter().for_each(Worker::dispose);
     assert_eq!(slots(&scheduler), (3, 3, 0));
@@ -167,7 +167,7 @@ fn the_bound_is_exact_from_the_first_task_on() {
     let tasks: Vec<_> = (0..3)
         .map(|_| {
             let gate = gate.clone();
-            scheduler.schedule(move || gate.pass()).unwrap() // the first has no thread yet, and does not count
+            scheduler.schedule(move || gate.pass()).unwrap() // the first does not wait
         })
         .collect();
     let refused = scheduler.schedule(|| {}).unwrap_err();
@@ -210,7 +210,7 @@ fn room_comes_back_with_what_is_cancelled_however_it_was_scheduled() {
     }
 }
 
-// RS-134: the timer starts the threads for delayed tasks; that may take long.
+// RS-134: the timer starts the threads for delayed tasks, which may take long.
 #[test]
 fn work_without_delay_does_not_pass_through_the_timer() {
     let time = ManualClock::new();
@@ -229,7 +229,7 @@ fn work_without_delay_does_not_pass_through_the_timer() {
     let delayed = scheduler.schedule_after(MINUTE, || {}).unwrap();
     thread::scope(|s| {
         s.spawn(|| time.advance(MINUTE));
-        knock.pass(); // the keeper of time is stuck
+        knock.pass(); // the timer is blocked
         ended(&worker.schedule_after(Duration::ZERO, || {}).unwrap());
         assert!(!delayed.is_disposed());
         gate.open();
@@ -272,7 +272,7 @@ fn short_lived_workers_do_not_disturb_the_tasks_of_another_in_the_same_slot() {
     assert_settled(&scheduler, 3 * TASKS, 10_000);
 }
 
-// RS-139: better than Reactor, where every tick made an entry.
+// RS-139: better than Reactor, which added an entry at every tick.
 #[test]
 fn a_series_slower_than_its_period_has_one_entry_at_most() {
     let time = ManualClock::new();
@@ -351,7 +351,7 @@ fn a_task_that_cancels_itself_is_not_interrupted_and_one_cancelled_by_another_is
     }
 }
 
-// RS-142: a worker that is disposed by one of its tasks does not interrupt that task.
+// RS-142: a task that disposes its own worker is not interrupted.
 #[test]
 fn a_task_that_disposes_its_own_worker_is_not_interrupted() {
     for scheduler in [per_task(2, 10), crate::scheduling::elastic(2, 10)] {
@@ -368,7 +368,7 @@ fn a_task_that_disposes_its_own_worker_is_not_interrupted() {
     }
 }
 
-// RS-143: a smaller number; here series end with the scheduler, so each is let run once before.
+// RS-143: a smaller number. Here periodic tasks end with the scheduler, so each runs once before.
 #[test]
 fn an_end_in_good_order_runs_all_that_was_accepted() {
     const LANES: usize = 20;
@@ -397,7 +397,7 @@ fn an_end_in_good_order_runs_all_that_was_accepted() {
     assert_eq!((stats.live_threads, stats.slots, stats.queued), (0, 0, 0), "{stats:?}");
 }
 
-// RS-145: better than Reactor, which spoke of capacity.
+// RS-145: better than Reactor, which reported the capacity as the reason.
 #[test]
 fn after_the_end_a_task_is_refused_because_of_the_end() {
     let scheduler = per_task(2, 10);
@@ -417,7 +417,7 @@ fn after_the_end_a_task_is_refused_because_of_the_end() {
     end(&scheduler);
 }
 
-// A task whose predecessor's thread cannot hand over to a fresh one is tried again.
+// A task is retried if no fresh thread can be started for it after its predecessor.
 #[test]
 fn a_waiting_task_for_which_no_thread_starts_is_tried_again() {
     let time = ManualClock::new();
@@ -430,7 +430,7 @@ fn a_waiting_task_for_which_no_thread_starts_is_tried_again() {
         eventually(|| calls.load(std::sync::atomic::Ordering::SeqCst) >= call);
         assert!(!waits[0].is_disposed());
         eventually(|| scheduler.live_threads() == 0);
-        // The retry is set a moment after the failed start.
+        // The retry is set shortly after the failed start.
         eventually(|| {
             time.advance(MINUTE);
             calls.load(std::sync::atomic::Ordering::SeqCst) > call

@@ -1,4 +1,4 @@
-//! Work in time: delays and series, of workers and without.
+//! Delayed and periodic work, of workers and direct.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ fn count(counter: &Counter) -> impl FnMut() + Send + 'static {
 const MIXES: [(Duration, Duration); 4] =
     [(Duration::ZERO, Duration::ZERO), (MINUTE, Duration::ZERO), (Duration::ZERO, MINUTE), (MINUTE, MINUTE)];
 
-// RS-074: a mass of series that is cancelled before the thread gets to it.
+// RS-074: many periodic tasks are cancelled before the thread gets to them.
 #[test]
 fn series_that_are_disposed_before_a_thread_gets_to_them_never_run() {
     let scheduler = schedulers::new_single("mass-cancel").unwrap();
@@ -39,7 +39,7 @@ fn series_that_are_disposed_before_a_thread_gets_to_them_never_run() {
     end(&scheduler);
 }
 
-// RS-078: the same for series, whose runs go back into the lane.
+// RS-078: the same for periodic tasks, whose next runs return to the lane.
 #[test]
 fn the_next_run_of_a_series_racing_disposal_leaves_nothing_in_the_worker() {
     let mut rng = Rng::new();
@@ -98,7 +98,7 @@ fn a_series_goes_on_after_a_run_that_panics() {
     assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (20, 22));
 }
 
-/// A series that panics in its third run and ends then, and how often it ran.
+/// A periodic task that ends with a panic in its third run, and the counter of its runs.
 fn dies_at_the_third(name: &'static str) -> (PeriodicTask, Counter) {
     let runs = Counter::new();
     let count = runs.clone();
@@ -239,8 +239,8 @@ fn four_kinds_of_series_on_one_worker_run_as_their_times_say() {
     end(&scheduler);
 }
 
-// A series without a pause lets others in between, in its lane and in its scheduler; with a clock
-// that moves.
+// A periodic task without a pause lets other tasks of its lane and its scheduler run in between.
+// With a real clock.
 #[test]
 fn a_series_without_a_pause_lets_others_in_between() {
     for scheduler in [
@@ -311,7 +311,7 @@ fn nothing_runs_too_early() {
             let (tell, told) = mpsc::channel();
             let begin = Instant::now();
             let tick = move || {
-                let _ = tell.send(begin.elapsed()); // the last ones have no receiver
+                let _ = tell.send(begin.elapsed()); // the last sends have no receiver
             };
             let series = if by_worker {
                 worker.schedule_periodically(delay, 2 * delay, tick)
@@ -328,7 +328,7 @@ fn nothing_runs_too_early() {
     }
 }
 
-// RS-088, exactly.
+// RS-088, with exact times.
 #[test]
 fn work_runs_when_its_time_has_come_and_not_a_moment_before() {
     let time = ManualClock::new();
@@ -374,7 +374,7 @@ fn work_that_is_never_due_waits_until_it_is_cancelled() {
     assert_settled(&scheduler, 5, 10);
 }
 
-// What happens to runs whose time passed while the series was busy.
+// The policies for runs that were due while the periodic task was busy.
 #[test]
 fn missed_runs_are_made_up_for_merged_or_left_out_as_the_series_says() {
     for (missed, at_once) in [(MissedTicks::CatchUp, 3), (MissedTicks::Coalesce, 1), (MissedTicks::Skip, 0)] {

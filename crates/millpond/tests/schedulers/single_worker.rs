@@ -1,4 +1,4 @@
-//! One worker of a scheduler, as a scheduler: one lane, several owners, an end of its own.
+//! One worker of a scheduler, used as a scheduler: one lane, several owners, its own end.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -22,7 +22,7 @@ fn elastic(time: &ManualClock) -> BoundedElasticScheduler {
     builder.clock(time.clock()).thread_per_task(false).build().unwrap()
 }
 
-/// Keeps the lane busy until the gate opens; returns when it is.
+/// Occupies the lane until the gate opens. Returns when it is busy.
 #[track_caller]
 fn occupy(scheduler: &dyn Scheduler, gate: &Gate) -> Disposable {
     let (running, gate) = (Gate::new(), gate.clone());
@@ -182,7 +182,7 @@ fn disposing_ends_the_lane_and_leaves_the_original_alone() {
     assert_settled(&*single, 3);
 }
 
-/// RS-104: delegates instead of a forceful end.
+/// RS-104: delegates a graceful end.
 #[test]
 fn a_graceful_end_runs_what_it_has_ends_series_and_then_frees_the_slot() {
     let time = ManualClock::new();
@@ -404,8 +404,8 @@ fn waiting_inside_the_original_for_the_lane_helps_it() {
     assert_eq!(answers.take(), [Ok(true)]);
 }
 
-/// The destructor that is called first lets the lane go on, and returns when the other task has had
-/// its turn.
+/// The first destructor to be called lets the lane continue, and returns when the other task has
+/// had its turn.
 struct Slow {
     dropped: Counter,
     lane: Gate,
@@ -424,7 +424,8 @@ impl Drop for Slow {
     }
 }
 
-/// It had its turn when its worker was being disposed of, did not run, and said that it had.
+/// Regression: work whose turn came during the disposal of its worker did not run, but reported a
+/// run.
 #[test]
 fn work_whose_turn_comes_while_its_worker_is_disposed_of_is_cancelled() {
     let single = schedulers::single_worker(&schedulers::new_single("one").unwrap());
@@ -443,10 +444,10 @@ fn work_whose_turn_comes_while_its_worker_is_disposed_of_is_cancelled() {
     assert_eq!((stats.completed, stats.cancelled, dropped.get()), (1, 2, 2), "{stats:?}");
 }
 
-/// A scheduler whose lanes are slow to answer: what they are given has had its first run by then.
+/// A scheduler whose lanes return late from a submission: the first run is over by then.
 struct Late {
     original: Arc<dyn Scheduler>,
-    /// They are not slow, and what they answer is a handle of their own.
+    /// Callbacks return at once, with a custom handle.
     only_callbacks: bool,
 }
 
@@ -549,8 +550,8 @@ fn a_series_that_ends_before_its_submission_has_returned_does_not_wait_for_its_n
     assert_settled(&*single, 1);
 }
 
-/// A custom handle that is only a callback knows of no run. It was asked for the end of the last
-/// run, so the graceful disposal never became true.
+/// Regression: a custom handle that is only a callback has no run to wait for. The end of its last
+/// run was awaited anyway, so the graceful disposal never completed.
 #[test]
 fn a_graceful_end_does_not_wait_for_a_callback() {
     let (original, gate) = (Late { only_callbacks: true, ..late() }, Gate::new());
@@ -574,8 +575,8 @@ fn a_task_that_ran_before_its_submission_has_returned_was_not_cancelled() {
     assert_settled(&*single, 1);
 }
 
-/// Submissions, disposals of workers, of tasks and of the whole, all at once: nothing is lost and
-/// the slot comes back.
+/// Submissions race disposals of workers, of tasks and of the whole: no task is lost, and the slot
+/// is freed.
 #[test]
 fn races_of_all_kinds_leave_nothing_behind() {
     let original = BoundedElasticScheduler::builder().max_threads(2).thread_per_task(false).build().unwrap();

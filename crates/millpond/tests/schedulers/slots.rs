@@ -1,4 +1,4 @@
-//! Bounded-elastic: which slot is picked, who holds it, and what a held slot means.
+//! Bounded-elastic: which slot is picked, what holds it, and what a held slot means.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn workers(scheduler: &BoundedElasticScheduler, n: usize) -> Vec<Worker> {
     (0..n).map(|_| scheduler.create_worker()).collect()
 }
 
-/// Slots, busy and idle.
+/// Numbers of slots, busy slots and idle slots.
 fn slots(scheduler: &BoundedElasticScheduler) -> (usize, usize, usize) {
     let stats = scheduler.stats();
     (stats.slots, stats.busy, stats.idle)
@@ -50,7 +50,7 @@ fn a_worker_without_work_makes_a_slot_busy_and_starts_no_thread() {
     end(&scheduler);
 }
 
-// RS-021: first the slot that became idle last, then a new one, then a busy one.
+// RS-021: first the slot that last became idle, then a new one, then a busy one.
 #[test]
 fn the_slot_that_became_idle_last_is_picked_before_a_new_one() {
     let scheduler = strict(3, 10);
@@ -67,7 +67,7 @@ fn the_slot_that_became_idle_last_is_picked_before_a_new_one() {
     end(&scheduler);
 }
 
-// RS-021: also a slot whose worker was never given anything becomes idle, and is picked again.
+// RS-021: a slot whose worker never got a task also becomes idle and is picked again.
 #[test]
 fn a_slot_that_was_held_and_not_used_becomes_idle() {
     let scheduler = elastic(4, 10);
@@ -83,12 +83,12 @@ fn a_slot_that_was_held_and_not_used_becomes_idle() {
 #[test]
 fn at_the_cap_the_slot_with_the_fewest_holders_is_picked() {
     let scheduler = strict(4, 10);
-    let all = workers(&scheduler, 16); // four on each slot, by turns
+    let all = workers(&scheduler, 16); // four on each slot, round-robin
     let threads: Vec<ThreadId> = all[..4].iter().map(thread_of).collect();
     for (n, worker) in all.iter().enumerate() {
         assert_eq!(thread_of(worker), threads[n % 4]);
     }
-    // Four stay on slot 0, three on 1, two on 2, one on 3.
+    // Keep four on slot 0, three on slot 1, two on slot 2, one on slot 3.
     for (n, worker) in all.iter().enumerate() {
         if n / 4 > 3 - n % 4 {
             worker.dispose();
@@ -108,7 +108,7 @@ fn among_equals_the_slot_that_has_been_busy_longest_is_picked() {
     let scheduler = strict(3, 10);
     let mut all = workers(&scheduler, 3);
     let threads: Vec<ThreadId> = all.iter().map(thread_of).collect();
-    // The first slot goes idle and becomes busy again: it is now the youngest.
+    // The first slot becomes idle and then busy again: it is now the most recent.
     all[0].dispose();
     all[0] = scheduler.create_worker();
     assert_eq!(thread_of(&all[0]), threads[0]);
@@ -118,7 +118,7 @@ fn among_equals_the_slot_that_has_been_busy_longest_is_picked() {
     end(&scheduler);
 }
 
-// RS-022: a worker without work is no burden; a slot with a long task is.
+// RS-022: a worker without work does not count as load; a slot with a long task does.
 #[test]
 fn at_the_cap_a_slot_whose_thread_is_free_is_picked_before_one_that_works() {
     let scheduler = strict(2, 10);
@@ -154,7 +154,7 @@ fn short_tasks_one_after_the_other_stay_on_the_thread_that_became_idle_last() {
     end(&scheduler);
 }
 
-// RS-025: the four that are not used age meanwhile.
+// RS-025: the four unused slots age meanwhile.
 #[test]
 fn idle_slots_that_are_not_used_age_while_another_works() {
     let time = ManualClock::new();
@@ -192,7 +192,7 @@ fn a_series_disposed_while_its_body_runs_holds_its_slot_until_the_body_returns()
     assert_settled(&scheduler, 1, 20);
 }
 
-// RS-029, of a one-shot task and of a worker.
+// RS-029, for a one-shot task and for a worker.
 #[test]
 fn a_task_or_worker_disposed_while_its_body_runs_holds_its_slot_until_the_body_returns() {
     let scheduler = elastic(2, 10);
@@ -305,7 +305,7 @@ fn picks_and_releases_of_two_threads_leave_one_slot() {
     end(&scheduler);
 }
 
-// RS-035, with slots that are used and let go by time meanwhile.
+// RS-035, with slots that are used and evicted meanwhile.
 #[test]
 fn picks_racing_eviction_lose_no_task_and_no_slot() {
     let time = ManualClock::new();
@@ -356,7 +356,7 @@ fn slots_become_idle_after_refusals_and_the_end_of_the_work() {
     end(&scheduler);
 }
 
-// RS-039: better than Reactor, where the task both came back and stayed.
+// RS-039: better than Reactor, where the task was both returned and kept.
 #[test]
 fn a_task_for_which_no_thread_starts_comes_back_and_does_not_stay() {
     let (starts, factory) = failing(|call| call == 0);
@@ -377,7 +377,7 @@ fn a_task_for_which_no_thread_starts_comes_back_and_does_not_stay() {
     end(&scheduler);
 }
 
-// RS-039, through a worker, which stays usable and keeps its slot.
+// RS-039, through a worker, which remains usable and keeps its slot.
 #[test]
 fn a_worker_whose_thread_does_not_start_gives_the_task_back_and_goes_on() {
     let (_, factory) = failing(|call| call < 2);
@@ -393,7 +393,7 @@ fn a_worker_whose_thread_does_not_start_gives_the_task_back_and_goes_on() {
     assert_settled(&scheduler, 1, 10);
 }
 
-// RS-039: the second task relies on the thread that the first submitter is just failing to start.
+// RS-039: the second task relies on a thread that the first submitter is failing to start.
 #[test]
 fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
     let (knock, gate) = (Gate::new(), Gate::new());
@@ -466,8 +466,8 @@ fn a_task_that_hops_onto_its_own_full_scheduler_twice_gets_there() {
     assert_settled(&scheduler, 3, 10);
 }
 
-/// Schedules a task that schedules a task and waits for it, and so on, `depth` times; counts those
-/// that came back.
+/// Schedules a task that schedules a task and waits for it, and so on, `depth` times. Counts the
+/// waits that ended.
 fn nest(scheduler: &BoundedElasticScheduler, depth: usize, done: &Counter) {
     if depth > 0 {
         let (inner, count) = (scheduler.clone(), done.clone());
@@ -507,7 +507,7 @@ fn a_task_that_waits_for_the_work_of_a_worker_of_its_own_full_scheduler_runs_it_
     assert_eq!(scheduler.stats().panicked, 0);
 }
 
-// RS-041, for work whose time comes while the only thread waits for it.
+// RS-041, for work that becomes due while the only thread waits for it.
 #[test]
 fn a_task_that_waits_for_delayed_work_of_its_own_full_scheduler_runs_it_when_it_is_due() {
     let scheduler = BoundedElasticScheduler::builder().max_threads(1).build().unwrap();
@@ -521,7 +521,7 @@ fn a_task_that_waits_for_delayed_work_of_its_own_full_scheduler_runs_it_when_it_
     end(&scheduler);
 }
 
-// RS-041: what is run in place is interrupted with its scheduler like everything else.
+// RS-041: work that runs in place is interrupted with its scheduler.
 #[test]
 fn a_task_that_runs_in_place_of_waiting_is_interrupted_by_the_end_of_its_scheduler() {
     let scheduler = elastic(1, 10);
@@ -542,7 +542,7 @@ fn a_task_that_runs_in_place_of_waiting_is_interrupted_by_the_end_of_its_schedul
     end(&scheduler);
 }
 
-// RS-041: what is run in place is a task of its own, for interrupts and for panics.
+// RS-041: work that runs in place has its own interrupt flag and its own panic.
 #[test]
 fn a_task_that_runs_in_place_of_waiting_is_interrupted_and_panics_by_itself() {
     let scheduler = elastic(1, 10);
@@ -567,7 +567,7 @@ fn a_task_that_runs_in_place_of_waiting_is_interrupted_and_panics_by_itself() {
     assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (2, 1));
 }
 
-// RS-041: a thread that waits for its own end does not wait forever.
+// RS-041: a task that waits for the end of its own scheduler does not wait forever.
 #[test]
 fn a_task_that_ends_its_own_scheduler_in_good_order_does_not_wait_for_itself() {
     let scheduler = elastic(1, 10);
@@ -597,7 +597,7 @@ fn a_pipeline_of_many_workers_completes_on_few_threads_and_shrinks_to_nothing() 
     }
     for element in 0..ELEMENTS {
         hop(&stages, 0, element, tell.clone());
-        // As a pipeline with demand: what is under way never exceeds the room of one slot.
+        // Like a pipeline with demand: the work in flight never exceeds the capacity of one slot.
         assert_eq!(told.recv_timeout(LONG), Ok((element, HOPS - 1)));
     }
     assert!(starts.load(Ordering::SeqCst) <= 3);
@@ -630,7 +630,7 @@ fn sleeping_tasks_on_one_thread_end_when_their_workers_are_disposed() {
         })
         .collect();
     running.pass();
-    // The one that runs last: its thread would go on to the next.
+    // In reverse order: otherwise the thread would continue with the next sleeper.
     sleepers.iter().rev().for_each(Worker::dispose);
     eventually(|| scheduler.busy() == 0);
     assert_eq!(completed.get(), 0);
@@ -663,7 +663,7 @@ fn a_scheduler_goes_on_after_all_of_its_sleeping_work_was_cancelled() {
     assert_settled(&scheduler, 51, 300);
 }
 
-// RS-044: an interrupt meant for one task does not reach the next on that thread.
+// RS-044: an interrupt for one task does not reach the next one on its thread.
 #[test]
 fn an_interrupt_of_a_cancelled_task_does_not_reach_the_next() {
     let scheduler = elastic(1, 10);

@@ -1,5 +1,4 @@
-//! Threads that do not start, and executors that refuse, under load: nothing that was accepted is
-//! lost.
+//! Threads that do not start, and executors that reject, under load: no accepted task is lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -87,8 +86,8 @@ fn threads_that_do_not_start_for_delayed_work_are_tried_again() {
     assert_eq!((stats.completed, stats.cancelled, stats.remaining_capacity), (2, 0, 200), "{stats:?}");
 }
 
-// The executor under a scheduler may refuse; what it refuses comes back, and what it drops is
-// cancelled.
+// The executor under a scheduler may reject or drop tasks: rejected ones are returned, dropped ones
+// are cancelled.
 #[test]
 fn a_scheduler_over_a_full_executor_hands_back_what_that_refuses() {
     let pool = executors::bounded(1, 1, 2).unwrap();
@@ -173,7 +172,7 @@ fn a_factory_that_keeps_the_body_for_later_and_drops_it_cancels_what_relied_on_i
     crate::scheduling::assert_settled(&scheduler, 4, 10);
 }
 
-/// Delayed work of both kinds that is due, in a scheduler whose threads do not start.
+/// A due task and a due task of a worker, in a scheduler whose threads do not start.
 fn due_without_a_thread(scheduler: &BoundedElasticScheduler, time: &ManualClock) -> [Disposable; 2] {
     let worker = scheduler.create_worker();
     let delayed =
@@ -182,8 +181,8 @@ fn due_without_a_thread(scheduler: &BoundedElasticScheduler, time: &ManualClock)
     delayed
 }
 
-/// What was due and had no thread was cancelled, and stayed where it was: a thread for it was tried
-/// again every 50 ms forever, and the scheduler did not end.
+/// Regression: due work without a thread was cancelled, but stayed queued. A thread for it was
+/// tried every 50 ms forever, and the scheduler did not end.
 #[test]
 fn a_scheduler_whose_threads_do_not_start_ends_when_it_is_disposed_of() {
     for per_task in [false, true] {
@@ -203,7 +202,7 @@ fn a_scheduler_whose_threads_do_not_start_ends_when_it_is_disposed_of() {
     }
 }
 
-/// The same, if the scheduler is disposed of while the factory is still at it.
+/// The same if the scheduler is disposed while the factory is running.
 #[test]
 fn a_thread_that_does_not_start_for_what_was_cancelled_meanwhile_is_not_tried_again() {
     let (time, asked, answer) = (ManualClock::new(), Gate::new(), Gate::new());
@@ -227,14 +226,14 @@ fn a_thread_that_does_not_start_for_what_was_cancelled_meanwhile_is_not_tried_ag
     assert!(calls.load(Ordering::SeqCst) <= 2);
 }
 
-/// A scheduler on a clock that stands still, whose first thread is the only one that it gets.
+/// A scheduler with a manual clock that can start only one thread.
 fn with_one_thread(time: &ManualClock) -> BoundedElasticBuilder {
     let (_, factory) = failing(|call| call > 0);
     builder(2, 10, time).thread_factory(factory)
 }
 
-/// Due work was handed to a slot whose thread could not be started, and waited for that thread
-/// alone: others came and went while the only thread was free.
+/// Regression: due work was assigned to a slot whose thread could not be started, and waited for
+/// that thread, although the only existing thread was idle.
 #[test]
 fn work_whose_thread_does_not_start_is_done_by_the_next_that_is_free() {
     for affinity in [Affinity::Soft, Affinity::Strict] {
@@ -255,7 +254,7 @@ fn work_whose_thread_does_not_start_is_done_by_the_next_that_is_free() {
     }
 }
 
-/// The thread that was busy when another was asked for is free when that does not come.
+/// A thread was busy when another was requested, and is idle when the other one fails to start.
 #[test]
 fn work_whose_thread_does_not_start_is_handed_to_one_that_became_free_meanwhile() {
     let (time, asked, answer) = (ManualClock::new(), Gate::new(), Gate::new());
@@ -282,8 +281,7 @@ fn work_whose_thread_does_not_start_is_handed_to_one_that_became_free_meanwhile(
     crate::scheduling::assert_settled(&scheduler, 2, 20);
 }
 
-/// A task waits for delayed work on the only thread there is, and that work has a slot of its own
-/// without one.
+/// A task waits for delayed work on the only thread. The work has its own slot, without a thread.
 #[test]
 fn work_whose_thread_does_not_start_is_done_by_a_task_that_waits_for_it() {
     let time = ManualClock::new();

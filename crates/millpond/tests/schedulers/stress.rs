@@ -1,5 +1,5 @@
-//! Schedulers under load from many threads, with exact accounts: whatever was accepted comes to
-//! exactly one end, and nothing is kept.
+//! Schedulers under load from many threads, with exact accounting: every accepted task ends exactly
+//! once, and none is kept.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,15 +18,15 @@ use millpond::{ManualClock, RejectReason, Rejected, ThreadPoolExecutor, executor
 const THREADS: usize = 3;
 const CAPACITY: usize = 20;
 
-/// A scheduler, and what is known about it.
+/// A scheduler and its expected figures.
 struct Kind {
     scheduler: Arc<dyn Scheduler>,
-    /// Its threads are called so.
+    /// Prefix of its threads' names.
     prefix: String,
-    /// How much room it has when nothing waits.
+    /// Its remaining capacity when no task waits.
     whole: u64,
     timing: bool,
-    /// Where its threads come from, if not its own.
+    /// The pool that provides its threads, unless they are its own.
     pool: Option<ThreadPoolExecutor>,
 }
 
@@ -61,7 +61,8 @@ impl Kind {
         Kind { timing: false, pool: Some(pool), ..kind }
     }
 
-    /// Ends it in good order; then nothing may be left, also in the eyes of the operating system.
+    /// Ends it gracefully. Then no task or thread may be left, according to the operating system
+    /// too.
     #[track_caller]
     fn end(&self) {
         end(&self.scheduler);
@@ -73,12 +74,12 @@ impl Kind {
         if let Some(pool) = &self.pool {
             crate::support::end(pool);
         }
-        // The system may list a thread for a moment after it was joined.
+        // The system may list a thread for a short time after it was joined.
         eventually(|| threads_named(&self.prefix).is_none_or(|left| left == 0));
     }
 }
 
-/// All kinds, with names that no other test has.
+/// All kinds, with names that no other test uses.
 fn kinds(test: &str) -> Vec<Kind> {
     let name = |kind: &str| format!("{test}-{kind}-");
     let (single, parallel) = (name("si"), name("pa"));
@@ -92,7 +93,7 @@ fn kinds(test: &str) -> Vec<Kind> {
     ]
 }
 
-/// What became of tasks, as seen from inside them.
+/// The outcomes of tasks, counted by the tasks themselves.
 #[derive(Clone, Default)]
 struct Account {
     returned: Counter,
@@ -102,14 +103,14 @@ struct Account {
     made: Counter,
 }
 
-/// A task, the handle to it, and how often it ran.
+/// A task, its handle, and the number of its runs.
 struct Sent {
     handle: Disposable,
     runs: Arc<AtomicUsize>,
 }
 
 impl Account {
-    /// A task that returns or dies.
+    /// A task that returns or panics.
     fn task(&self, dies: bool) -> (Arc<AtomicUsize>, impl FnMut() + Send + 'static) {
         let runs = Arc::new(AtomicUsize::new(0));
         let (mine, account, captured) = (Arc::clone(&runs), self.clone(), self.dropped.on_drop());
@@ -140,7 +141,7 @@ impl Account {
         }
     }
 
-    /// The stats say the same.
+    /// Asserts that the scheduler's statistics agree.
     #[track_caller]
     fn agrees_with(&self, scheduler: &dyn Scheduler) {
         let stats = scheduler.stats();
@@ -150,7 +151,7 @@ impl Account {
     }
 }
 
-/// Submits, cancels, makes and disposes of workers, as chance will have it.
+/// Submits, cancels, and creates and disposes workers, at random.
 fn mix(kind: &Kind, account: &Account, mut rng: Rng, steps: usize) -> (Vec<Sent>, Vec<Sent>) {
     let scheduler = &*kind.scheduler;
     let mut workers: Vec<Worker> = vec![scheduler.create_worker()];
@@ -180,7 +181,7 @@ fn mix(kind: &Kind, account: &Account, mut rng: Rng, steps: usize) -> (Vec<Sent>
             let sent = &once[rng.below(once.len())];
             sent.handle.dispose();
         }
-        // Series keep a place each, so not too many of them.
+        // Each periodic task holds a place, so limit their number.
         if series.len() > 2 {
             let sent = series.swap_remove(0);
             assert!(sent.handle.dispose() || sent.handle.is_disposed());
@@ -246,7 +247,7 @@ fn an_end_by_force_in_the_middle_of_everything_accounts_for_all() {
     }
 }
 
-/// Has a destructor that panics.
+/// Its destructor panics.
 struct Dies(Counter);
 
 impl Drop for Dies {
@@ -300,7 +301,7 @@ fn nothing_waits_while_a_thread_is_free() {
     for scheduler in [elastic(4, 100), per_task(4, 100)] {
         for blocked in 1..4 {
             let workers: Vec<Worker> = (0..8).map(|_| scheduler.create_worker()).collect();
-            // Some are blocked by a lane, some by a direct task.
+            // Some threads are blocked by a lane, some by a direct task.
             let held: Vec<Held> = (0..blocked)
                 .map(|n| if n % 2 == 0 { hold_lane(&workers[n]) } else { hold(&scheduler) })
                 .collect();
@@ -308,7 +309,7 @@ fn nothing_waits_while_a_thread_is_free() {
             let lanes: Vec<_> = workers
                 .iter()
                 .enumerate()
-                .filter(|(n, _)| *n >= blocked || n % 2 == 1) // those that do not wait for themselves
+                .filter(|(n, _)| *n >= blocked || n % 2 == 1) // not the blocked lanes
                 .map(|(_, worker)| worker.schedule(|| {}).unwrap())
                 .collect();
             direct.iter().chain(&lanes).for_each(ended);
@@ -338,7 +339,7 @@ fn one_thread_that_becomes_free_takes_all_that_waits_for_the_others() {
         assert_eq!((scheduler.queued(), scheduler.stats().completed), (33, 0));
         held.pop().unwrap().let_go();
         waiting.iter().for_each(ended);
-        eventually(|| runs.get() == 2); // it was due twice
+        eventually(|| runs.get() == 2); // both runs were due
         assert!(!held.iter().any(|held| held.handle.is_disposed()));
         assert!(series.dispose());
         held.into_iter().for_each(Held::let_go);
@@ -346,9 +347,8 @@ fn one_thread_that_becomes_free_takes_all_that_waits_for_the_others() {
     }
 }
 
-// A thread that has nothing to do looks for a moment before it sleeps. It must not be called in the
-// place of one that sleeps if the work may not move to it: two of them would go on calling each
-// other.
+// A thread without work searches before it parks. It must not be woken instead of a parked one for
+// work that may not move to it: two such threads would wake each other forever.
 #[test]
 fn a_lane_that_may_not_move_begins_although_its_thread_sleeps_and_others_look() {
     let scheduler = strict(3, 100);
@@ -364,8 +364,8 @@ fn a_lane_that_may_not_move_begins_although_its_thread_sleeps_and_others_look() 
     end(&scheduler);
 }
 
-// Eight lanes on three threads: see also the tests of lanes. Here others come and go, and steal,
-// meanwhile.
+// Eight lanes on three threads, see also the tests of lanes. Here other lanes come and go, and
+// threads steal.
 #[test]
 fn lanes_keep_order_and_do_not_overlap_while_everything_moves() {
     const TASKS: usize = 200;

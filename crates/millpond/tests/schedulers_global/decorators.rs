@@ -1,4 +1,4 @@
-//! What users may hang into all schedulers: decorators, and what schedulers tell about themselves.
+//! Global extensions of schedulers: decorators, and the built-in statistics.
 
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, ThreadId};
@@ -12,7 +12,7 @@ use millpond::schedulers::{
 };
 use millpond::{ManualClock, RejectReason, Task, executors};
 
-/// Notes what happens to slots, as `what scheduler/index`.
+/// Records the events of slots, as `what scheduler/index`.
 struct Noting {
     key: &'static str,
     notes: Notes<String>,
@@ -46,7 +46,7 @@ impl Decorator for Noting {
     }
 }
 
-/// A decorator that is there until this goes.
+/// A decorator that is registered until this is dropped.
 struct Decorated(&'static str);
 
 impl Decorated {
@@ -112,7 +112,7 @@ fn decorators_see_each_slot_once_in_order_on_the_submitting_thread() {
         (1, schedulers::from_executor(executors::fixed(1).unwrap())),
     ];
     for (slots, scheduler) in schedulers {
-        // As many at a time as there are slots, so that each is used.
+        // As many concurrent tasks as slots, so that each slot is used.
         let gate = Gate::new();
         let busy = |_| {
             let pass = gate.clone();
@@ -153,7 +153,7 @@ fn what_runs_in_a_slot_runs_inside_its_decorators_the_first_outermost() {
     }
 }
 
-/// Does everything wrong that a decorator can do around a run.
+/// Makes every possible mistake around a run.
 struct Unruly(Mutex<u32>);
 
 impl Decorator for Unruly {
@@ -195,7 +195,7 @@ fn a_decorator_cannot_keep_a_task_from_running_exactly_once() {
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }
 
-/// Panics when it is told of a slot.
+/// Panics at the creation of a slot.
 struct Refuses;
 
 impl Decorator for Refuses {
@@ -211,7 +211,7 @@ fn a_decorator_that_panics_at_a_new_slot_refuses_the_submission_and_leaves_no_tr
     let _first = Decorated::by("first", Noting::new("a", &notes));
     for (kind, scheduler) in kinds() {
         if kind == "single worker" {
-            continue; // its slot is another's
+            continue; // its slot belongs to another scheduler
         }
         let refuses = Decorated::by("refuses", Arc::new(Refuses));
         let ran = Counter::new();
@@ -276,7 +276,7 @@ fn each_slot_that_was_announced_is_closed_once_with_its_scheduler() {
             let worker = scheduler.create_worker();
             run_in(&worker, || {});
             run(&*scheduler, || {});
-            drop(watch); // those that have it keep it
+            drop(watch); // existing slots keep it
             let open = meters.open();
             assert!(!open.is_empty());
             if kind != "single worker" {
@@ -321,7 +321,7 @@ fn an_evicted_slot_is_closed_the_others_stay_and_its_number_is_used_again() {
     assert_eq!(tasks[1].wait(LONG), Ok(true));
 }
 
-/// RS-148: the counters are built in, forevery kind.
+/// RS-148: the counters are built in, for every kind.
 #[test]
 fn every_scheduler_counts_what_it_does() {
     let _alone = alone();
@@ -384,7 +384,7 @@ fn stats_show_threads_slots_and_the_end() {
     assert_eq!((single.max_threads, single.slots, single.live_threads), (1, 1, 0));
 }
 
-/// Stands still in `slot_created`, and counts that and `slot_closed`.
+/// Blocks in `slot_created`, and counts its calls and those of `slot_closed`.
 struct Dawdles<F> {
     dawdle: F,
     created: Counter,
@@ -412,8 +412,8 @@ impl<F: Fn() + Send + Sync + 'static> Dawdles<F> {
     }
 }
 
-/// Each of the threads told its decorators of the slot, and the slot told only those that it had
-/// kept of its end.
+/// Regression: several threads announced the slot to their decorators, but only the announcement
+/// that the slot stored was closed.
 #[test]
 fn a_slot_that_several_use_first_at_once_is_closed_as_often_as_it_was_created() {
     let _alone = alone();
@@ -433,7 +433,8 @@ fn a_slot_that_several_use_first_at_once_is_closed_as_often_as_it_was_created() 
     assert_eq!(decorator.counts(), (2, 2));
 }
 
-/// The slot was gone when its decorators knew of it, and they never learnt of its end.
+/// Regression: the slot was gone before its decorators had been told of it, and they never learned
+/// of its end.
 #[test]
 fn a_slot_that_goes_while_it_is_announced_is_closed() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! What users may hang into all schedulers: schedule hooks and error hooks.
+//! Global extensions of schedulers: schedule hooks and error hooks.
 
 use std::any::Any;
 use std::panic::resume_unwind;
@@ -11,7 +11,7 @@ use crate::support::{Counter, Gate, LONG, Notes, alone, die, eventually};
 use millpond::schedulers::{self, Scheduler, SchedulerExt};
 use millpond::{Body, RejectReason, Task, TaskOf};
 
-/// A schedule hook that notes when and where it is called, and when what it returned runs.
+/// A schedule hook that records when and where it is called, and when its returned task runs.
 fn noting(name: &'static str, notes: &Notes<String>, threads: &Notes<ThreadId>) {
     let (notes, threads) = (notes.clone(), threads.clone());
     schedulers::on_schedule(name, move |mut body: Body| {
@@ -148,8 +148,7 @@ fn a_hook_may_come_back_to_the_hooks() {
     assert_eq!(scheduler.stats().rejected, 0);
 }
 
-/// A schedule hook runs in the middle of a submission, which is what makes these races sure to
-/// happen.
+/// A schedule hook runs in the middle of a submission, so it can provoke these races reliably.
 #[test]
 fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
     let _alone = alone();
@@ -160,7 +159,7 @@ fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
             body
         });
     };
-    // Its worker is disposed of: the lane has taken it, and gives it up again.
+    // Its worker is disposed: the lane has taken the task, and gives it up again.
     for series in [false, true] {
         let scheduler = single();
         let worker = scheduler.create_worker();
@@ -173,7 +172,7 @@ fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
         assert!(task.unwrap().is_cancelled());
         assert_eq!((scheduler.stats().queued, scheduler.stats().cancelled), (0, 1));
     }
-    // The scheduler begins to end in good order: a series ends, a one-shot that was under way runs.
+    // The scheduler begins a graceful end: a periodic task ends, an accepted one-shot runs.
     let scheduler = single();
     let mine = Arc::downgrade(&scheduler);
     meanwhile(Box::new(move || {
@@ -191,7 +190,7 @@ fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
     scheduler.schedule(move || count.add()).unwrap();
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
     assert_eq!(ran.get(), 1);
-    // The scheduler is disposed of: the submission is refused.
+    // The scheduler is disposed: the submission is rejected.
     let scheduler = single();
     let mine = Arc::downgrade(&scheduler);
     meanwhile(Box::new(move || {
@@ -202,7 +201,7 @@ fn an_end_that_comes_in_the_middle_of_a_submission_is_not_missed() {
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }
 
-/// An error hook that notes what it is told.
+/// An error hook that records what it gets.
 fn listening(key: &'static str, notes: &Notes<String>) {
     let notes = notes.clone();
     schedulers::on_error(key, move |task, panic| {
@@ -237,7 +236,7 @@ fn error_hooks_add_up_in_order_and_can_be_replaced_and_taken_away() {
     assert_eq!(scheduler.stats().panicked, 5);
 }
 
-/// RS-080: also in the words of the API: a hook that panics does not stop the next.
+/// RS-080: a hook that panics does not stop the next hook.
 #[test]
 fn an_error_hook_that_panics_stops_neither_the_next_nor_the_scheduler() {
     let _alone = alone();
@@ -256,8 +255,7 @@ fn an_error_hook_that_panics_stops_neither_the_next_nor_the_scheduler() {
     }
 }
 
-/// RS-125: nothing that unwinds is rethrown, whatever it carries. What aborts the process cannot be
-/// caught.
+/// RS-125: every unwinding panic is caught, whatever its payload. An abort cannot be caught.
 #[test]
 fn every_kind_of_panic_is_told_and_goes_no_further() {
     let _alone = alone();

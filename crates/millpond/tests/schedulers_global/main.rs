@@ -1,5 +1,5 @@
-//! Schedulers with state of the whole process: factories, shared instances, hooks, decorators, the
-//! timer thread. Tests that change it take the lock of `support::alone`.
+//! Global state of schedulers: factories, shared instances, hooks, decorators, the timer thread.
+//! Tests that change it take the lock of `support::alone`.
 
 #[path = "../support/schedulers.rs"]
 mod scheduling;

@@ -1,4 +1,4 @@
-//! Work runs inside the context of the thread that scheduled it.
+//! Work runs in the context of the thread that scheduled it.
 
 use std::cell::Cell;
 use std::panic::resume_unwind;

@@ -1,4 +1,4 @@
-//! Faults that schedulers had, one test each.
+//! Regression tests of schedulers. The comments describe the former fault.
 
 use crate::scheduling::{builder, end, ended, hold_lane};
 use crate::support::{Counter, Gate, LONG, SHORT, alone, block, block_elsewhere, die, eventually, soon};
@@ -22,7 +22,7 @@ fn a_callback_of_a_disposable_may_look_at_it() {
     assert!(handle.dispose());
 }
 
-/// It did not wait, whatever the timeout: a caller that asked until it was true would spin.
+/// Waiting returned at once, whatever the timeout: a caller that repeated it until true would spin.
 #[test]
 fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
     let _alone = alone();
@@ -60,7 +60,7 @@ fn a_panic_that_a_handle_keeps_counts_as_a_panic() {
     assert_eq!((scheduler.stats().completed, scheduler.stats().panicked), (0, 1));
 }
 
-/// Takes its time when a slot is closed.
+/// Is slow when a slot is closed.
 struct Slow(Counter);
 impl Decorator for Slow {
     fn slot_closed(&self, slot: &SlotInfo) {
@@ -99,8 +99,8 @@ fn immediate_counts_what_its_workers_run() {
     assert_eq!(schedulers::immediate().stats().completed, before + 1);
 }
 
-/// The lane went into line behind the very thread that waited, and only those who waited for its
-/// first job were told. When the second was due nothing happened: the lane was in line already.
+/// The lane was queued behind the very thread that waited, and only waiters for its first job were
+/// notified. When the second job was due nothing happened, because the lane was queued already.
 #[test]
 fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
     let _alone = alone();
@@ -125,7 +125,7 @@ fn a_task_that_waits_for_the_second_job_of_a_worker_runs_both() {
     end(&scheduler);
 }
 
-/// The same with two threads: the lane ran on the other one, which then took what was in line
+/// The same with two threads: the lane ran on the other thread, which then took a task queued
 /// before the lane, and waited too.
 #[test]
 fn a_task_that_waits_for_a_later_job_of_a_worker_is_told_when_the_worker_goes_into_line() {
@@ -160,8 +160,8 @@ impl Executor for On {
     }
 }
 
-/// Of two schedulers on one thread only the inner one was known there. A task of it that waited for
-/// work of the outer one, whose only thread it was on, waited forever, and so did a graceful end.
+/// Of two schedulers on one thread, only the inner one was known there. If its task waited for work
+/// of the outer one, whose only thread this was, it waited forever; so did a graceful end.
 #[test]
 fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
     let _alone = alone();
@@ -184,8 +184,8 @@ fn with_handle(n: u32) -> (Task, TaskHandle<u32>) {
     TaskOf::new(move || n).into_parts()
 }
 
-/// Only a worker of a pool helped the work that it joined: on the only thread of a scheduler a join
-/// waited forever.
+/// Only a worker of a pool helped with work that it joined: on the only thread of a scheduler a
+/// join waited forever.
 #[test]
 fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
     let _alone = alone();
@@ -216,7 +216,7 @@ fn a_task_that_joins_work_of_its_own_scheduler_runs_it() {
     }
 }
 
-/// The same for work whose time has not come, and for a worker that has something to do before.
+/// The same for work that is not due, and for a worker with earlier work.
 #[test]
 fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
     let _alone = alone();
@@ -251,7 +251,7 @@ fn a_task_that_joins_later_work_of_its_own_scheduler_is_told_when_it_is_due() {
     }
 }
 
-/// It overflowed the stack, and the process was aborted.
+/// The stack overflowed, and the process was aborted.
 #[test]
 fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_stack() {
     let _alone = alone();
@@ -277,7 +277,7 @@ fn a_long_chain_of_waits_for_tasks_of_the_own_scheduler_does_not_overflow_the_st
     }
 }
 
-/// A task that is so deep inside others that it runs on a temporary thread.
+/// The task is nested so deep that it runs on a temporary thread.
 #[test]
 fn a_task_far_inside_others_is_still_told_that_it_should_not_block() {
     let _alone = alone();

@@ -1,4 +1,4 @@
-//! The shared schedulers, the factory behind them, and the defaults they are made with.
+//! The shared schedulers, the factory behind them, and their defaults.
 
 use std::collections::BTreeSet;
 use std::fmt::{Debug, Display};
@@ -148,7 +148,7 @@ fn an_accessor_gives_the_same_instance_again_also_to_threads_that_race_for_the_f
     assert_ne!(schedulers::single(), schedulers::parallel());
 }
 
-/// Makes what the library makes, and counts.
+/// Makes what the default factory makes, and counts.
 struct Counting {
     made: Counter,
 }
@@ -249,7 +249,7 @@ fn a_snapshot_that_is_dropped_disposes_of_what_it_keeps() {
     assert_eq!(made.get(), 1, "the factory stays");
 }
 
-/// Fails as it is told to.
+/// Fails on request.
 struct Failing {
     how: Notes<Failure>,
     asked: Counter,
@@ -303,8 +303,8 @@ fn a_factory_that_fails_for_a_scheduler_of_ones_own_says_so() {
     assert!(schedulers::new_single("x").is_ok());
 }
 
-/// A factory whose single scheduler is a lane of the shared parallel one: it comes back to us while
-/// it is asked.
+/// A factory whose single scheduler is a lane of the shared parallel one: it calls the library
+/// while the library calls it.
 struct OnParallel;
 
 impl Factory for OnParallel {
@@ -360,8 +360,8 @@ const RACING: usize = 4;
 
 type Make = dyn Fn() -> Arc<dyn Scheduler> + Send + Sync;
 
-/// Makes an instance only when `RACING` callers want one: a new one for each, or what `again`
-/// returns.
+/// Waits until `RACING` callers want an instance. Then makes a new one for each, or returns what
+/// `again` returns.
 struct Contended {
     all_here: Barrier,
     again: Option<Box<Make>>,
@@ -384,7 +384,7 @@ impl Factory for Contended {
     }
 }
 
-/// Has `RACING` threads ask for the shared single scheduler at once.
+/// Lets `RACING` threads request the shared single scheduler at once.
 fn race_for_single() -> Shared {
     thread::scope(|scope| {
         let racing: Vec<_> = (0..RACING).map(|_| scope.spawn(schedulers::single)).collect();
@@ -688,10 +688,9 @@ fn a_predicate_may_come_back_to_us() {
     assert!(!schedulers::is_in_non_blocking_thread());
 }
 
-// ---- the environment, which is read once: each case is a process of its own
+// ---- the environment, which is read once: each case needs its own process
 
-/// Runs this file's test `what_a_process_reads` with the given variables, and returns what it
-/// reports.
+/// Runs this file's test `what_a_process_reads` with the given variables, and returns its report.
 #[track_caller]
 fn in_a_process_with(variables: &[(&str, &str)]) -> BTreeSet<String> {
     let mut process = Command::new(std::env::current_exe().unwrap());

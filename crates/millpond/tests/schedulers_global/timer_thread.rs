@@ -1,5 +1,5 @@
-//! User code of one scheduler never delays the timers of another: none of it runs on the thread
-//! that keeps the time.
+//! User code of one scheduler never delays the timers of another: none of it runs on the timer
+//! thread.
 
 use std::sync::Arc;
 use std::thread;
@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_millis(1);
 struct Obstacle {
     reached: Gate,
     release: Gate,
-    /// The names of the threads that came.
+    /// The names of the blocked threads.
     threads: Notes<String>,
 }
 
@@ -33,7 +33,7 @@ impl Obstacle {
         self.release.pass();
     }
 
-    /// While a thread is blocked here, timers of another scheduler fire.
+    /// Asserts that timers of another scheduler fire while a thread is blocked here.
     #[track_caller]
     fn is_in_nobody_elses_way(&self) {
         self.reached.pass();
@@ -129,7 +129,7 @@ fn a_decorator_that_blocks_delays_no_other_scheduler() {
     let of = scheduler.to_string();
     assert!(schedulers::add_decorator("closing", Arc::new(Closing { of, obstacle: obstacle.clone() })));
     ends(&scheduler.schedule(|| {}).unwrap());
-    obstacle.is_in_nobody_elses_way(); // the slot is idle for too long
+    obstacle.is_in_nobody_elses_way(); // the slot has exceeded its time to live
     eventually(|| scheduler.slots() == 0);
     assert!(scheduler.dispose_gracefully(LONG).unwrap());
     assert!(schedulers::remove_decorator("closing").is_some());
@@ -143,7 +143,7 @@ fn a_destructor_of_refused_work_that_blocks_delays_no_other_scheduler() {
     let scheduler = schedulers::from_scheduled_executor(pool.clone());
     let captured = Slow(obstacle.clone());
     let task = scheduler.schedule_after(50 * SOON, move || drop(captured)).unwrap();
-    pool.shutdown(); // so the task is refused when its time comes
+    pool.shutdown(); // so the task is rejected when it is due
     obstacle.is_in_nobody_elses_way();
     ends(&task);
     assert!(task.is_cancelled());
@@ -158,7 +158,7 @@ fn a_scheduler_leaves_no_courier_behind() {
     let scheduler = builder.thread_factory(factory).build().unwrap();
     ends(&scheduler.schedule_after(SOON, || {}).unwrap());
     assert!(scheduler.dispose_gracefully(LONG).unwrap());
-    // Those of other tests end too.
+    // Couriers of other tests end too.
     eventually(|| threads_named("millpond-cour").is_none_or(|couriers| couriers == 0));
 }
 

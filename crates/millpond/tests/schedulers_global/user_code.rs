@@ -1,7 +1,7 @@
-//! Hooks and decorators of the whole process that panic or look closely: no slot, place or count is
-//! lost by them.
+//! Global hooks and decorators that panic or inspect the scheduler: no slot, place or count is
+//! lost.
 //!
-//! What they promise otherwise is tested elsewhere. The tests here run one after the other.
+//! Other files test their guarantees. These tests run in sequence.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Decorator for Looks {
     }
 }
 
-// RS-056: better than Reactor, where a decorated executor could not be asked.
+// RS-056: better than Reactor, where the capacity of a decorated executor was unknown.
 #[test]
 fn room_is_known_also_of_decorated_slots() {
     let _alone = alone();
@@ -70,7 +70,7 @@ fn an_error_hook_that_panics_leaves_the_task_done_and_its_slot_free() {
     assert_eq!(told.get(), 4);
 }
 
-// RS-140: better than Reactor, where each time a place was lost.
+// RS-140: better than Reactor, where each panic lost a place.
 #[test]
 fn a_schedule_hook_that_panics_takes_no_place() {
     let _alone = alone();
@@ -105,7 +105,7 @@ impl Decorator for Refuses {
     }
 }
 
-// RS-140: the same for a decorator that does not want a slot.
+// RS-140: the same for a decorator that panics at a new slot.
 #[test]
 fn a_decorator_that_panics_about_a_new_slot_takes_no_slot() {
     let _alone = alone();
@@ -123,8 +123,8 @@ fn a_decorator_that_panics_about_a_new_slot_takes_no_slot() {
     assert_settled(&scheduler, 1, 2);
 }
 
-/// An error hook that had taken itself away was dropped where its panic ended the thread: the slot
-/// stayed busy forever.
+/// Regression: an error hook that had removed itself was dropped outside of the code that catches
+/// its panic. The panic ended the thread, and the slot stayed busy forever.
 #[test]
 fn an_error_hook_that_goes_with_a_panic_leaves_the_slot_free() {
     let _alone = alone();
@@ -143,7 +143,7 @@ fn an_error_hook_that_goes_with_a_panic_leaves_the_slot_free() {
     assert_eq!(dropped.get(), 2);
 }
 
-/// Fails unless the thread that keeps the time of all schedulers still does.
+/// Asserts that the shared timer thread is still running.
 #[track_caller]
 fn assert_time_goes_on() {
     ended(&schedulers::parallel().schedule_after(Duration::from_millis(1), || {}).unwrap());
@@ -153,8 +153,8 @@ struct Fragile(#[expect(dead_code, reason = "only its destructor matters")] Pani
 
 impl Decorator for Fragile {}
 
-/// The last reference to a decorator went with a slot that was let go: on the thread of the alarms,
-/// which ended.
+/// Regression: the last reference to a decorator was dropped with an evicted slot, on the timer
+/// thread, which the panic ended.
 #[test]
 fn a_decorator_that_goes_with_a_panic_does_not_stop_the_time() {
     let _alone = alone();
@@ -173,7 +173,8 @@ fn a_decorator_that_goes_with_a_panic_does_not_stop_the_time() {
     end(&*scheduler);
 }
 
-/// What a factory panicked with was dropped outside of what catches its panic.
+/// Regression: the payload of a factory's panic was dropped outside of the code that catches
+/// panics.
 #[test]
 fn a_panic_of_a_thread_factory_that_carries_another_does_not_stop_the_time() {
     let _alone = alone();
@@ -189,7 +190,7 @@ fn a_panic_of_a_thread_factory_that_carries_another_does_not_stop_the_time() {
     scheduler.dispose();
 }
 
-/// Panics with something that panics again.
+/// Panics with a payload that panics when it is dropped.
 struct Explodes(Counter);
 
 impl Explodes {
@@ -210,7 +211,7 @@ impl Factory for Explodes {
     }
 }
 
-/// The same in the other places where a panic of user code becomes a result.
+/// The same at the other places where a panic of user code becomes a result.
 #[test]
 fn a_panic_that_carries_another_is_an_answer_like_any_other() {
     let _alone = alone();

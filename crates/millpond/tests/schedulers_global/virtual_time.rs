@@ -1,4 +1,4 @@
-//! Virtual time: what runs when, and on whose thread.
+//! Virtual time: when tasks run, and on which thread.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,7 +15,7 @@ const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Schedules a task that notes its name and the time.
+/// Schedules a task that records its name and the time.
 #[track_caller]
 fn note(
     scheduler: &impl Scheduler,
@@ -28,7 +28,7 @@ fn note(
     scheduler.schedule_after(delay, move || notes.add((name, time.now()))).unwrap()
 }
 
-/// The law of accounting, at rest.
+/// The law of accounting, for an idle scheduler.
 #[track_caller]
 fn assert_settled(scheduler: &impl Scheduler, accepted: u64) {
     let stats = scheduler.stats();
@@ -196,7 +196,7 @@ fn a_series_runs_once_in_every_period_until_it_is_disposed_of() {
     assert!(series.dispose() && !series.dispose());
     time.advance_by(s(10));
     assert_eq!(notes.take(), []);
-    assert_settled(&time, 4); // three runs, and the one that was cancelled
+    assert_settled(&time, 4); // three runs, and one that was cancelled
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_series_without_a_period_runs_once_at_each_moment_the_time_stops_at() {
     assert!(series.dispose());
     time.advance_by(s(1));
     assert_eq!(notes.take(), []);
-    assert_settled(&time, 9); // eight runs, and the one that was cancelled
+    assert_settled(&time, 9); // eight runs, and one that was cancelled
 }
 
 #[test]
@@ -432,7 +432,8 @@ fn waiting_inside_a_task_neither_overtakes_in_a_lane_nor_overlaps_with_it() {
     assert_settled(&time, 5);
 }
 
-/// With a thread such a wait ran both; here it waited for the first, which only it could have run.
+/// With a thread such a wait ran both tasks. Here it waited for the first, which no other thread
+/// runs.
 #[test]
 fn waiting_inside_a_task_runs_what_the_lane_has_to_do_before() {
     let _alone = alone();
@@ -463,7 +464,7 @@ fn waiting_inside_a_task_runs_what_the_lane_has_to_do_before() {
     assert_settled(&time, 7);
 }
 
-/// The advancing thread is the only one that could run it.
+/// No thread but the advancing one could run it.
 #[test]
 fn joining_inside_a_task_runs_what_is_due_in_place() {
     let _alone = alone();

@@ -1,6 +1,6 @@
-//! The law of accounting at every instant: while tasks are submitted, run, cancelled, removed and
-//! refused, an observer finds every accepted task in some count, and never more tasks settled than
-//! submitted.
+//! The law of accounting holds at all times. While tasks are submitted, run, cancelled, removed and
+//! rejected, an observer finds every accepted task in a count, and never more settled tasks than
+//! submitted ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ fn sized(core: usize, maximum: usize, queue: WorkQueue) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum).work_queue(queue)
 }
 
-/// A pool of every kind of queue and growth, by name.
+/// A pool for every kind of queue and growth, by name.
 fn pools() -> Vec<(&'static str, Builder)> {
     vec![
         ("array", sized(1, 3, WorkQueue::array(8))),
@@ -41,22 +41,22 @@ fn a_moment() -> policy::Block {
     policy::Block::timeout(Duration::from_millis(1))
 }
 
-/// Every task that was accepted before the look is somewhere.
+/// Asserts that every task that was accepted before `stats` was read is in a count.
 #[track_caller]
 fn assert_none_missed(stats: &PoolStats, accepted: u64, name: &str) {
     let inside = stats.queued_count + stats.active_count + stats.in_place_count;
     assert!(settled(stats) + inside as u64 >= accepted, "{name}: {accepted} accepted, but {stats:?}");
 }
 
-/// What holds at every moment, whatever moves.
+/// Asserts what holds at all times.
 #[track_caller]
 fn assert_possible(stats: &PoolStats, name: &str) {
     assert!(settled(stats) <= stats.submitted, "{name}: more settled than submitted: {stats:?}");
     assert!(stats.active_count <= stats.pool_size, "{name}: {stats:?}");
 }
 
-/// Submits one task of a random kind, and may take it back. With some policies not all of them are
-/// accepted.
+/// Submits one task of a random kind, and may cancel or remove it. Some policies reject some of the
+/// tasks.
 fn submit_one(pool: &ThreadPoolExecutor, rng: &mut Rng, accepted: &Arc<AtomicU64>) {
     if rng.below(3) == 0 {
         if pool.execute(|| {}).is_ok() {
@@ -72,7 +72,7 @@ fn submit_one(pool: &ThreadPoolExecutor, rng: &mut Rng, accepted: &Arc<AtomicU64
             pool.clone().submit(move || {
                 if let Ok(inner) = pool.submit(thread::yield_now) {
                     accepted.fetch_add(1, Ordering::SeqCst);
-                    let _ = inner.join(); // in place, if it waits
+                    let _ = inner.join(); // runs it in place if it is still queued
                 }
             })
         }
@@ -101,7 +101,7 @@ fn at_every_instant_each_accepted_task_is_counted_and_none_is_settled_before_it_
                     let before = accepted.load(Ordering::SeqCst);
                     let (tasks, stats) = (pool.task_count(), pool.stats());
                     assert_possible(&stats, name);
-                    // For an instant a task that was taken from the user's queue is in no count.
+                    // A task that is being taken from a custom queue is briefly in no count.
                     if name != "custom" {
                         assert_none_missed(&stats, before, name);
                         assert!(
@@ -117,7 +117,7 @@ fn at_every_instant_each_accepted_task_is_counted_and_none_is_settled_before_it_
                     scope.spawn(move || rounds(800).for_each(|_| submit_one(pool, &mut rng, accepted)))
                 })
                 .collect();
-            // The observer looks on while what waits is handed back and the workers leave.
+            // The observer continues while waiting tasks are returned and workers exit.
             if rng.below(2) == 0 {
                 thread::yield_now();
                 drop(pool.shutdown_now());
@@ -132,7 +132,7 @@ fn at_every_instant_each_accepted_task_is_counted_and_none_is_settled_before_it_
     }
 }
 
-// The task is blocked from the start, so it can be nowhere but in the queue or with a worker.
+// The task blocks at its start, so it can only be in the queue or with a worker.
 #[test]
 fn a_task_is_counted_as_soon_as_it_is_accepted_with_a_new_thread_and_with_a_sleeping_one() {
     // A task that is shed does not block.

@@ -1,5 +1,5 @@
-//! Workers that come and go while tasks are submitted: none is lost, none waits while a worker
-//! sleeps, and there are never more threads than may be.
+//! Workers come and go while tasks are submitted: no task is lost, none waits while a worker
+//! sleeps, and there are never more threads than allowed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
 }
 
-/// How many there are, and the most there were.
+/// The current number of workers and its maximum.
 #[derive(Default)]
 struct Census {
     now: AtomicUsize,
@@ -36,7 +36,7 @@ impl Census {
     }
 }
 
-/// Counts workers, in a pool where none leaves before the end.
+/// Counts workers, in a pool whose workers stay until the end.
 struct CensusHooks(Arc<Census>);
 
 impl Hooks for CensusHooks {
@@ -45,8 +45,8 @@ impl Hooks for CensusHooks {
     }
 }
 
-// TPE-077, peer case 12. Three threads change the settings at random, and every answer must be true
-// when it is given: a setter fails only for a reason that its arguments and the other settings can
+// TPE-077, peer case 12. Three threads change the settings at random, and every result must be
+// correct at that time: a setter fails only for a reason that its arguments and the other settings
 // explain.
 #[test]
 fn tpe_077_settings_changed_under_submission_lose_and_duplicate_no_task() {
@@ -112,7 +112,7 @@ fn tpe_077_settings_changed_under_submission_lose_and_duplicate_no_task() {
         let mut order: Vec<usize> = handles.into_iter().map(|handle| soon(handle).unwrap()).collect();
         order.sort_unstable();
         assert!(order.into_iter().eq(0..accepted), "each task ran once");
-        // Nothing to do any more: the pool settles within the settings in force.
+        // Without work, the pool settles within its current settings.
         eventually(|| pool.pool_size() <= pool.maximum_pool_size()); // no more workers than the maximum
         end(&pool);
         assert_settled(&pool, accepted);
@@ -141,14 +141,14 @@ fn a_pool_whose_maximum_is_lowered_under_load_shrinks_to_it_and_goes_on() {
     assert_settled(&pool, accepted);
 }
 
-// Peer case 10. Core 0 and hardly any time to wait: after every task the last worker leaves, and
-// meets the next submit.
+// Peer case 10. Core size 0 and a very short keep-alive time: after every task the last worker
+// exits and races the next submission.
 #[test]
 fn a_task_queued_while_the_last_worker_leaves_runs() {
     let mut rng = Rng::new();
-    // A hand-over needs a worker that waits: while those that have just ended a task are on their
-    // way back to the queue, the next task needs one more, and how many are on their way is up to
-    // the kernel. All others have a place in a queue.
+    // A hand-over needs an idle worker. While workers that have just ended a task return to the
+    // queue, the next task needs another worker, and their number depends on the kernel. All other
+    // tasks have a place in a queue.
     let many = 6000;
     let queues: [(fn() -> WorkQueue, usize); 6] = [
         (WorkQueue::linked, 2),
@@ -208,9 +208,8 @@ fn a_task_queued_while_core_threads_time_out_runs() {
     }
 }
 
-// The last worker has timed out, but a task is there that is not due yet, so it decides to wait for
-// that one, however long it takes. Before it does, the task is cancelled: nothing keeps the worker
-// any more.
+// The last worker has timed out, but it has seen a task that is not due yet, so it is about to wait
+// for that. Before it does, the task is cancelled: nothing keeps the worker any longer.
 #[test]
 fn a_last_worker_on_its_way_to_wait_for_a_task_that_is_cancelled_leaves() {
     let (looked, gate) = (Gate::new(), Gate::new());
@@ -231,7 +230,7 @@ fn a_last_worker_on_its_way_to_wait_for_a_task_that_is_cancelled_leaves() {
         .build()
         .unwrap();
     let handle = pool.submit_task(TaskOf::new(|| ()).with_delay(Duration::from_secs(3600))).unwrap();
-    looked.pass(); // its time is over, it has seen the task and stays
+    looked.pass(); // it has timed out, seen the task, and stays
     assert!(handle.cancel(false));
     gate.open();
     eventually(|| pool.pool_size() == 0);
@@ -239,8 +238,7 @@ fn a_last_worker_on_its_way_to_wait_for_a_task_that_is_cancelled_leaves() {
     assert_settled(&pool, 1);
 }
 
-// The same without a slow look; and the task may also be taken by another worker, which then
-// leaves.
+// The same without a slow look. Another worker may also take the task, and then exit.
 #[test]
 fn workers_that_wait_for_tasks_that_are_not_due_leave_when_there_are_none() {
     let mut rng = Rng::new();
@@ -267,7 +265,7 @@ fn workers_that_wait_for_tasks_that_are_not_due_leave_when_there_are_none() {
     }
 }
 
-/// Tasks that all wait for one gate, and know how many of them run.
+/// Tasks that all wait for one gate, and count how many of them run.
 #[derive(Clone, Default)]
 struct Crowd {
     gate: Gate,
@@ -288,7 +286,7 @@ impl Crowd {
     }
 }
 
-/// Submits `each` members of the crowd from here and from another thread.
+/// Submits `each` tasks of the crowd from this thread and from another.
 fn gather(pool: &ThreadPoolExecutor, crowd: &Crowd, each: usize, rng: &mut Rng) -> Vec<TaskHandle<()>> {
     let submit = |mut rng: Rng| {
         (0..each)
@@ -304,8 +302,8 @@ fn gather(pool: &ThreadPoolExecutor, crowd: &Crowd, each: usize, rng: &mut Rng) 
     mine
 }
 
-// Work conservation: as many tasks as workers, and each blocks; so each worker must find one, or
-// one of them sleeps while a task waits.
+// Work conservation: there are as many tasks as workers, and each task blocks. So each worker must
+// find a task; otherwise a worker sleeps while a task waits.
 #[test]
 fn no_worker_sleeps_while_a_task_it_could_run_is_queued() {
     let mut rng = Rng::new();
@@ -335,7 +333,7 @@ fn no_worker_sleeps_while_a_task_it_could_run_is_queued() {
     }
 }
 
-// The same for a pool that is shaken awake all the time by settings that change.
+// The same for a pool whose settings change, which wakes its workers all the time.
 #[test]
 fn no_worker_sleeps_on_a_task_while_settings_change() {
     let mut rng = Rng::new();
@@ -364,7 +362,7 @@ fn no_worker_sleeps_on_a_task_while_settings_change() {
     assert_settled(&pool, accepted);
 }
 
-// Peer case 11. The tasks of two submitters wait for each other, so each needs a thread of its own.
+// Peer case 11. The tasks of two submitters wait for each other, so each needs its own thread.
 #[test]
 fn eager_growth_gives_every_one_of_the_concurrent_tasks_a_thread() {
     let mut rng = Rng::new();
@@ -403,7 +401,7 @@ fn eager_growth_makes_no_more_threads_than_tasks_at_once_nor_than_the_maximum() 
         thread::scope(|s| {
             for _ in 0..submitters {
                 let (pool, mut rng) = (&pool, rng.fork());
-                // Each has one task at a time.
+                // Each submitter has one task at a time.
                 s.spawn(move || {
                     for n in 0..10 {
                         rng.dawdle();

@@ -1,4 +1,4 @@
-//! Handles under fire: cancel against start, remove against take, join against completion, trees of
+//! Races of handles: cancel against start, remove against take, join against completion, trees of
 //! tasks that join their children. Every race has exactly one winner, and every handle resolves.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn pool(core: usize, maximum: usize) -> Builder {
 
 const KINDS: usize = 5;
 
-/// A queue without a bound, or one that needs none, for round `n`.
+/// A queue for round `n`: unbounded, or with room for all tasks of a round.
 fn queue(n: usize) -> WorkQueue {
     match n % KINDS {
         0 => WorkQueue::linked(),
@@ -33,8 +33,8 @@ fn queue(n: usize) -> WorkQueue {
     }
 }
 
-/// A pool with each kind of queue, and how many tasks it has accepted. A bounded one may be full of
-/// cancelled tasks that no worker has reached yet: submitters wait then.
+/// A pool for each kind of queue, with the number of tasks it has accepted. A bounded queue may be
+/// full of cancelled tasks that no worker has reached yet: submitters then wait.
 fn pools(workers: usize, remove_on_cancel: bool) -> Vec<(ThreadPoolExecutor, usize)> {
     let build = |kind| {
         let builder = pool(workers, workers)
@@ -84,7 +84,7 @@ fn cancel_racing_start_either_cancels_or_lets_run() {
     }
 }
 
-// Peer case 12. Many cancel at the same time: one of them did it.
+// Peer case 12. Of many concurrent cancels, one succeeds.
 #[test]
 fn of_many_cancels_at_once_exactly_one_is_true() {
     let mut rng = Rng::new();
@@ -110,12 +110,12 @@ fn of_many_cancels_at_once_exactly_one_is_true() {
         assert!(won.0 ^ won.1, "{won:?}");
         assert!(matches!(soon(handle), Err(JoinError::Cancelled)));
     }
-    end(&pool); // in time only if each was interrupted
+    end(&pool); // ends in time only if each was interrupted
     assert_settled(&pool, accepted);
     assert_eq!(pool.stats().cancelled, accepted as u64);
 }
 
-// An interrupt that is meant for one task must not hit the next one on the same worker.
+// An interrupt for one task must not hit the next one on the same worker.
 #[test]
 fn a_cancel_that_interrupts_too_late_does_not_reach_the_next_task() {
     let mut rng = Rng::new();
@@ -161,7 +161,7 @@ fn remove_racing_take_either_removes_or_lets_run() {
     }
 }
 
-// Remove, cancel and a worker all want the same task.
+// Remove, cancel and a worker compete for the same task.
 #[test]
 fn of_remove_cancel_and_take_exactly_one_gets_the_task() {
     let mut rng = Rng::new();
@@ -200,8 +200,8 @@ fn of_remove_cancel_and_take_exactly_one_gets_the_task() {
     }
 }
 
-// Peer case 12: two joins of one task. The handle is one, so the second is a canceller that frees
-// the first.
+// Peer case 12: two joins of one task. Only one thread can hold the handle, so the other uses a
+// canceller, which frees the first.
 #[test]
 fn a_canceller_frees_whoever_joins() {
     let mut rng = Rng::new();
@@ -281,7 +281,7 @@ fn interrupting_whoever_joins_races_completion_and_loses_nothing() {
             || {
                 loop {
                     match handle.join_timeout(LONG).expect("the task waits for nothing") {
-                        Err(JoinError::Interrupted) => continue, // not the outcome: ask again
+                        Err(JoinError::Interrupted) => continue, // not the outcome: join again
                         outcome => break outcome.unwrap(),
                     }
                 }
@@ -292,7 +292,7 @@ fn interrupting_whoever_joins_races_completion_and_loses_nothing() {
             },
         );
         assert_eq!(value, round);
-        interrupt::interrupted(); // it may have come after the end
+        interrupt::interrupted(); // clears an interrupt that came after the end
     }
     end(&pool);
     assert_settled(&pool, accepted);
@@ -325,7 +325,7 @@ fn dropping_handles_at_any_moment_keeps_no_result_and_stops_no_task() {
     assert_settled(&pool, accepted);
 }
 
-/// Sums the leaves of a tree: each node submits its children to the pool and joins them, in some
+/// Sums the leaves of a tree: each node submits its children to the pool and joins them in random
 /// order.
 fn sum(pool: &ThreadPoolExecutor, depth: usize, width: usize, mut rng: Rng) -> usize {
     if depth == 0 {
@@ -387,7 +387,7 @@ fn batches_inside_batches_finish_on_one_worker() {
     }
 }
 
-/// A pool with others at work in it.
+/// Calls `f` while the pool also runs other tasks.
 fn under_load<R>(pool: &ThreadPoolExecutor, rng: &mut Rng, f: impl FnOnce(&mut Rng) -> R) -> R {
     let over = AtomicBool::new(false);
     thread::scope(|s| {
@@ -468,7 +468,7 @@ fn invoke_any_with_a_timeout_has_one_winner_and_leaves_nothing_running() {
             }
         }
     });
-    end(&pool); // in time only if every sleeper was interrupted
+    end(&pool); // ends in time only if every sleeper was interrupted
     assert_eq!(running.load(Ordering::SeqCst), 0);
     let stats = pool.stats();
     assert_settled(&pool, stats.submitted as usize);
@@ -509,8 +509,8 @@ fn a_completion_service_delivers_every_task_once_whatever_becomes_of_it() {
     }
 }
 
-// A worker that joins a task of its own pool runs it in place; but a delayed one not before its
-// time.
+// A worker that joins a task of its own pool runs it in place, but a delayed task not before it is
+// due.
 #[test]
 fn a_delayed_task_joined_by_a_worker_does_not_run_before_it_is_due() {
     let pool = pool(1, 1).work_queue(WorkQueue::delay()).build().unwrap();

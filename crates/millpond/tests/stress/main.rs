@@ -1,4 +1,4 @@
-//! Races too large for a model, with exact accounting.
+//! Races that are too large for a loom model, with exact accounting.
 
 #[path = "../support/mod.rs"]
 mod support;

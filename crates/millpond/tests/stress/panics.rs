@@ -1,4 +1,4 @@
-//! User code that panics, wherever the pool calls it: no worker is lost, no task is miscounted.
+//! User code that panics wherever the pool calls it: no worker is lost, no task is miscounted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Drop for Bomb {
     }
 }
 
-/// Hooks that panic on every so many calls, of whichever kind.
+/// Hooks that panic at regular intervals, counted over all calls.
 struct Moody {
     calls: AtomicUsize,
     every: usize,
@@ -116,7 +116,7 @@ fn panics_of_tasks_and_hooks_on_every_worker_miscount_nothing() {
         let accepted = results.iter().filter(|result| result.is_ok()).count();
         for handle in results.into_iter().flatten().flatten() {
             match soon(handle) {
-                Ok(()) | Err(JoinError::Abandoned) => {} // refused by the hook before
+                Ok(()) | Err(JoinError::Abandoned) => {} // abandoned because a before-hook panicked
                 Err(JoinError::Panicked(panic)) => assert_eq!(panic.message(), Some("third")),
                 Err(other) => panic!("{other}"),
             }
@@ -132,7 +132,7 @@ fn panics_of_tasks_and_hooks_on_every_worker_miscount_nothing() {
     }
 }
 
-// Peer case 8: what a task captured panics when dropped, in whichever way the task ends.
+// Peer case 8: a capture panics in its destructor, however the task ends.
 #[test]
 fn captures_that_panic_when_dropped_take_no_worker_down() {
     let mut rng = Rng::new();
@@ -143,10 +143,10 @@ fn captures_that_panic_when_dropped_take_no_worker_down() {
             0 => pool.execute(move || drop(bomb)).unwrap(),
             1 => pool
                 .execute(move || {
-                    let _bomb = &bomb; // dropped with the closure
+                    let _bomb = &bomb; // captured, so dropped with the closure
                 })
                 .unwrap(),
-            2 => drop(pool.submit(move || bomb).unwrap()), // the result
+            2 => drop(pool.submit(move || bomb).unwrap()), // returned, so dropped as the result
             3 => {
                 let handle = pool.submit(move || drop(bomb)).unwrap();
                 rng.dawdle();
@@ -178,8 +178,7 @@ fn captures_that_panic_when_dropped_take_no_worker_down() {
     assert_settled(&pool, stats.submitted as usize);
 }
 
-// The callback is still registered when its task ends, so it is dropped by the worker, between two
-// tasks.
+// The callback is still registered when its task ends, so the worker drops it between two tasks.
 #[test]
 fn an_interrupt_callback_that_panics_when_dropped_takes_no_worker_down() {
     let pool = executors::fixed(1).unwrap();

@@ -1,5 +1,5 @@
-//! Full pools: the bound of the queue holds at every moment, every thread that waits for room gets
-//! it, and the policies account for each task that they reject, run or discard.
+//! Full pools: the bound of the queue holds at all times, every thread that waits for room gets it,
+//! and the policies account for each task that they reject, run or discard.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -18,9 +18,9 @@ fn pool(core: usize, maximum: usize) -> Builder {
     ThreadPoolExecutor::builder().core_pool_size(core).maximum_pool_size(maximum)
 }
 
-/// A bounded queue that counts what is in it by itself: every way in counts after the item is in
-/// and every way out before it is handed on, so the count never exceeds what the queue holds, and
-/// must not exceed its bound.
+/// A bounded queue that counts its items. An item is counted after its insertion and uncounted
+/// before it is handed on. So the count never exceeds the real length, and must not exceed the
+/// bound.
 struct Counted {
     queue: LinkedBlockingQueue<Task>,
     held: Arc<AtomicUsize>,
@@ -80,8 +80,8 @@ impl BlockingQueue<Task> for Counted {
     }
 }
 
-/// Submits `each` tasks from each of `producers` threads while another thread watches the length of
-/// the queue. Returns the number of accepted tasks and the greatest length.
+/// Each of `producers` threads submits `each` tasks, while another thread watches the length of the
+/// queue. Returns the number of accepted tasks and the maximum length.
 fn flood(pool: &ThreadPoolExecutor, producers: usize, each: usize, rng: &mut Rng) -> (usize, usize) {
     let over = AtomicBool::new(false);
     thread::scope(|s| {
@@ -172,7 +172,7 @@ fn the_bound_holds_under_every_policy() {
     }
 }
 
-// Room that is made by cancelling, removing and leaving workers is as good as any other.
+// Room also comes from cancelling and removing queued tasks.
 #[test]
 fn a_blocked_submitter_gets_the_place_of_a_task_that_is_cancelled_or_removed() {
     let mut rng = Rng::new();
@@ -353,8 +353,8 @@ fn caller_runs_under_contention_runs_every_task_once() {
     }
 }
 
-// The most urgent first, equal ones as each submitter handed them in: also if workers are many
-// submits behind.
+// The most urgent first, equal ones in the order of each submitter, even if workers lag behind by
+// many submissions.
 #[test]
 fn a_priority_queue_filled_by_many_is_emptied_in_order() {
     let mut rng = Rng::new();
@@ -400,8 +400,8 @@ fn a_priority_queue_filled_by_many_is_emptied_in_order() {
     }
 }
 
-// While tasks are taken at the same time: a task never starts before one that was more urgent and
-// waited already when it came in itself.
+// While tasks are being taken: a task never starts before a more urgent one that was already queued
+// when it was submitted.
 #[test]
 fn a_priority_queue_under_load_starts_the_urgent_before_the_rest() {
     let mut rng = Rng::new();

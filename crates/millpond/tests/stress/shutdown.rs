@@ -1,5 +1,5 @@
-//! Shutdown against everything that can go on at the same time: each task accepted comes to exactly
-//! one end, and every pool terminates.
+//! Shutdown races all other operations: each accepted task ends exactly once, and every pool
+//! terminates.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn pool(core: usize, maximum: usize) -> Builder {
 
 const KINDS: usize = 7;
 
-/// A queue for round `n`: all kinds in turn.
+/// A queue for round `n`: the kinds in rotation.
 fn queue(n: usize) -> WorkQueue {
     match n % KINDS {
         0 => WorkQueue::linked(),
@@ -36,7 +36,7 @@ fn queue(n: usize) -> WorkQueue {
     }
 }
 
-/// A pool for round `n`: sizes, queues and keep-alive times in turn.
+/// A pool for round `n`: sizes, queues and keep-alive times in rotation.
 fn some_pool(n: usize, rng: &mut Rng) -> ThreadPoolExecutor {
     let core = rng.below(3);
     pool(core, core.max(1) + rng.below(2))
@@ -46,7 +46,7 @@ fn some_pool(n: usize, rng: &mut Rng) -> ThreadPoolExecutor {
         .unwrap()
 }
 
-/// What came of `tasks` submits: handles, and the reasons of refusal.
+/// The results of `tasks` submissions: handles, and reasons of rejections.
 struct Submitted {
     handles: Vec<TaskHandle<()>>,
     refused: Vec<RejectReason>,
@@ -155,7 +155,7 @@ fn a_task_that_shutdown_now_races_is_interrupted_or_never_starts() {
                 pool.shutdown_now()
             },
         );
-        await_end(&pool); // in time only if the sleep was interrupted
+        await_end(&pool); // ends in time only if the sleep was interrupted
         drop(drained);
         match handle.map(outcome) {
             Ok(Ok(slept)) => assert_eq!(slept, Err(Interrupted)),
@@ -165,8 +165,8 @@ fn a_task_that_shutdown_now_races_is_interrupted_or_never_starts() {
     }
 }
 
-// The inner task is taken out of the queue by the joining worker just before `shutdown_now` drains
-// it, and begins after the workers have been interrupted: it must know all the same.
+// The joining worker takes the inner task out of the queue just before `shutdown_now` drains it,
+// and runs it after the workers have been interrupted. The inner task must be interrupted too.
 #[test]
 fn a_task_run_in_place_while_shutdown_now_comes_is_interrupted_too() {
     let mut rng = Rng::new();
@@ -190,7 +190,7 @@ fn a_task_run_in_place_while_shutdown_now_comes_is_interrupted_too() {
     }
 }
 
-/// Counts what must happen once, or as often as something else.
+/// Counts hook calls that must happen exactly once, or in pairs.
 #[derive(Default)]
 struct Counting {
     started: AtomicUsize,
@@ -240,7 +240,7 @@ fn prestart_racing_shutdown_leaves_no_worker_behind() {
     }
 }
 
-/// Submits `width` more of its kind, each through a handle of its own, until `depth` is used up.
+/// Submits `width` tasks like itself, each through its own handle, until `depth` is used up.
 fn spread(pool: ThreadPoolExecutor, depth: usize, width: usize, ran: Arc<AtomicUsize>) {
     ran.fetch_add(1, Ordering::Relaxed);
     for _ in 0..if depth == 0 { 0 } else { width } {
@@ -390,8 +390,8 @@ fn block_racing_shutdown_frees_every_submitter() {
 }
 
 // Two workers of a pool in shutdown, one task. The first worker sees the task in the queue and
-// decides to take it. Before it is listed as waiting, the second one takes the task, runs it and
-// exits, and finds no waiter to wake. The first then waits for a task that cannot come.
+// decides to wait for it. Before it is registered as a waiter, the second takes the task, runs it,
+// exits, and finds no waiter to wake. The first must not wait for a task that cannot come.
 #[test]
 fn a_worker_on_its_way_into_the_queue_of_a_pool_in_shutdown_does_not_stay_there() {
     let (looked, gate) = (Gate::new(), Gate::new());
@@ -412,19 +412,19 @@ fn a_worker_on_its_way_into_the_queue_of_a_pool_in_shutdown_does_not_stay_there(
     let two = pool.submit(move || pass_second.pass()).unwrap();
     let three = pool.submit(|| ()).unwrap();
     pool.shutdown();
-    first.open(); // worker 1 is free, and looks at the queue of a pool in shutdown: there is a task
+    first.open(); // worker 1 sees the task in the queue of the pool in shutdown
     one.join().unwrap();
     looked.pass();
-    second.open(); // worker 2 takes it meanwhile, and leaves
+    second.open(); // worker 2 takes the task meanwhile, and exits
     two.join().unwrap();
     three.join().unwrap();
-    eventually(|| pool.pool_size() == 1); // worker 2 has left
+    eventually(|| pool.pool_size() == 1); // worker 2 has exited
     gate.open();
     await_end(&pool);
 }
 
-// The same without a slow look, and with every kind of queue. The tasks are as many as the workers
-// can just share, and the last of them are taken while the pool goes into shutdown.
+// The same without a slow look, and with every kind of queue. There are just as many tasks as
+// workers, and the last of them are taken while the pool goes into shutdown.
 #[test]
 fn workers_that_find_the_queue_of_a_pool_in_shutdown_emptied_leave() {
     let mut rng = Rng::new();

@@ -1,4 +1,4 @@
-//! A hundred million tasks: nothing of a finished task is kept, and every one is in the figures.
+//! A hundred million tasks: no memory of a finished task is kept, and every task is counted.
 //!
 //! Linux only: the memory of the process is read from `/proc`.
 
@@ -12,13 +12,13 @@ use crate::support::{LONG, eventually};
 
 const ROUNDS: u64 = 10;
 const TASKS: u64 = 10_000_000;
-/// The memory of this process in bytes, from the second number of `statm`, in pages of 4 KiB.
+/// Resident memory of this process in bytes: the second number of `statm`, in pages of 4 KiB.
 fn resident() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").expect("Linux has it");
     4096 * statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
 }
 
-/// Every way to end, the rare ones once in a thousand.
+/// Tasks with every kind of end. The rare ones occur once in a thousand.
 fn submit(pool: &ThreadPoolExecutor, number: u64) {
     match number % 1000 {
         0 => pool.submit_task(TaskOf::new(|| ()).named("named")).unwrap().join().unwrap(),
@@ -53,7 +53,7 @@ fn a_hundred_million_tasks_leave_nothing() {
         let stats = &seen.stats;
         assert_eq!(stats.submitted, round * TASKS);
         assert_eq!(stats.completed + stats.panicked + stats.cancelled, round * TASKS);
-        // Some were cancelled too late to leave the queue.
+        // Some tasks were cancelled too late to leave the queue.
         assert_eq!(seen.run.count(), pool.completed_task_count());
         assert!(seen.run.count() >= stats.completed + stats.panicked);
         if round == 2 {

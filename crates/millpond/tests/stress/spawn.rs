@@ -1,5 +1,5 @@
-//! Threads that do not start: a failed spawn leaves no trace, strands no task and keeps nobody
-//! waiting.
+//! Threads that do not start: a failed spawn leaves no trace, strands no task and blocks no other
+//! thread.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ fn start(body: WorkerBody) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run())
 }
 
-/// A factory whose first call knocks, waits for the gate and fails; later ones work.
+/// A factory whose first call opens `knock`, waits for `gate` and fails. Later calls succeed.
 fn fails_once(knock: Gate, gate: Gate) -> impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> {
     let calls = AtomicUsize::new(0);
     move |body| {
@@ -32,8 +32,8 @@ fn fails_once(knock: Gate, gate: Gate) -> impl Fn(WorkerBody) -> io::Result<Join
     }
 }
 
-// The first submit counts a worker whose thread it cannot start. A second submit sees that worker
-// and queues its task. When the first one fails, there is a task and no worker for it.
+// The first submission counts a worker whose thread it cannot start. A second submission sees this
+// worker and queues its task. When the start fails, there is a task but no worker.
 #[test]
 fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
     let (knock, gate) = (Gate::new(), Gate::new());
@@ -53,7 +53,7 @@ fn a_task_queued_behind_a_thread_that_fails_to_start_still_runs() {
     end(&pool);
 }
 
-// As above, but no thread can be started for some time. No submission follows, so only a joining
+// As above, but for some time no thread can be started. No submission follows, so only a joining
 // thread can try again.
 #[test]
 fn who_joins_a_task_without_a_thread_tries_until_there_is_one() {
@@ -102,8 +102,8 @@ fn a_task_queued_behind_a_prestart_that_fails_still_runs() {
     end(&pool);
 }
 
-// The blocked submitter finds the pool full, because a worker is counted that has no thread yet.
-// When that fails there is room for a thread, and the submitter must hear of it.
+// The blocked submitter finds the pool full, because a worker without a thread is counted. When its
+// start fails, there is room for another thread, and the submitter must be woken.
 #[test]
 fn a_failed_spawn_makes_room_for_a_submitter_that_waits() {
     let (knock, gate) = (Gate::new(), Gate::new());
@@ -128,7 +128,7 @@ fn a_failed_spawn_makes_room_for_a_submitter_that_waits() {
     end(&pool);
 }
 
-/// A factory that promises a thread for each body and keeps the body.
+/// A factory that returns success for each body, but only stores the body.
 fn keeps_bodies(
     kept: &Arc<Mutex<Vec<WorkerBody>>>,
 ) -> impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + use<> {
@@ -148,8 +148,7 @@ fn a_body_dropped_after_the_factory_returned_does_not_lose_its_task() {
     pool.set_thread_factory(start);
     let body = kept.lock().unwrap().pop().unwrap();
     let (done, dropped) = std::sync::mpsc::channel();
-    // On a thread of its own, not joined before it said that it is through: a failure here is a
-    // deadlock.
+    // On a thread that is joined only after it has reported: a failure here is a deadlock.
     let dropper = thread::spawn(move || {
         drop(body);
         done.send(()).unwrap();
@@ -180,7 +179,7 @@ fn a_body_dropped_late_leaves_no_trace_of_an_idle_worker() {
     end(&pool);
 }
 
-/// What `threads` submitters got for `each` tasks: handles, and refusals.
+/// The results of `each` submissions of each of `threads` threads: handles, and rejections.
 fn submit_from_many(
     pool: &ThreadPoolExecutor,
     threads: usize,
@@ -243,8 +242,8 @@ fn a_factory_that_fails_now_and_then_loses_no_task_under_load() {
         for rejected in &refused {
             assert!(matches!(rejected.reason(), RejectReason::SpawnFailed | RejectReason::Saturated));
         }
-        // A task that was accepted on the strength of a worker that then did not come may also be
-        // abandoned.
+        // A task that was accepted because a worker was expected, which then failed to start, may
+        // also be abandoned.
         let accepted = handles.len();
         let outcomes: Vec<_> = handles.into_iter().map(soon).collect();
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(()) | Err(JoinError::Abandoned))));
@@ -256,8 +255,8 @@ fn a_factory_that_fails_now_and_then_loses_no_task_under_load() {
     }
 }
 
-// A task may be accepted on the strength of a worker that then does not come. It waits for a
-// thread, and a shutdown that gets none gives it up.
+// A task may be accepted because a worker is expected, which then fails to start. It waits for
+// another thread; a shutdown that cannot start one abandons it.
 #[test]
 fn a_pool_that_never_gets_a_thread_runs_nothing_and_ends() {
     let mut rng = Rng::new();
@@ -294,15 +293,15 @@ fn a_slow_factory_does_not_keep_other_workers_from_the_queue() {
         soon(running).unwrap();
         assert_eq!(soon(queued).unwrap(), "queued");
         gate.open();
-        assert_eq!(soon(extra.join().unwrap().unwrap()).unwrap(), "extra"); // another worker lives: it has it
+        assert_eq!(soon(extra.join().unwrap().unwrap()).unwrap(), "extra"); // by the other
     });
     eventually(|| pool.pool_size() == 1); // the pool is back at its core size
     end(&pool);
     assert_settled(&pool, 3);
 }
 
-// The first worker's thread is slow to come. When it does, and looks how many there are, a second
-// one is counted, which then fails to start.
+// The first worker's thread starts late. When it reads the size of the pool, a second worker is
+// counted whose thread then fails to start.
 #[test]
 fn a_thread_that_failed_to_start_does_not_count_in_the_largest_size() {
     let (knock, gate, late) = (Gate::new(), Gate::new(), Gate::new());

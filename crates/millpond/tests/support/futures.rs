@@ -24,7 +24,7 @@ impl Signal {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes the waiters, although nothing is set.
+    /// Wakes the waiters without setting the signal.
     pub(crate) fn knock(&self) {
         let waker = self.0.lock().unwrap().1.clone();
         waker.into_iter().for_each(Waker::wake);

@@ -1,5 +1,5 @@
-//! What tests share: delays, gates and counters, a thread that is known to block, a switch for the
-//! interrupt flag, and a queue around a queue.
+//! Shared helpers: timeouts, gates, counters, threads that are known to block, the interrupt flag,
+//! and a queue that wraps a queue.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::env;
@@ -20,13 +20,13 @@ use millpond::{
 
 pub(crate) mod pools;
 
-/// A time-out that is meant to expire.
+/// A timeout that is expected to expire.
 pub(crate) const SHORT: Duration = Duration::from_millis(15);
 /// Clearly longer than `SHORT`.
 pub(crate) const SMALL: Duration = Duration::from_millis(60);
 /// Clearly longer than `SMALL`.
 pub(crate) const MEDIUM: Duration = Duration::from_millis(250);
-/// A time-out that is not meant to expire.
+/// A timeout that is not expected to expire.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` holds; fails if it does not within `LONG`.
@@ -39,7 +39,7 @@ pub(crate) fn eventually(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// `0..most`, for a race that is repeated; ends early on a machine that is too busy for all
+/// `0..most`, for a race that is repeated. Ends early on a machine that is too busy for all
 /// repetitions.
 pub(crate) fn rounds(most: usize) -> impl Iterator<Item = usize> {
     let most = if cfg!(miri) { most.min(10) } else { most };
@@ -47,7 +47,7 @@ pub(crate) fn rounds(most: usize) -> impl Iterator<Item = usize> {
     (0..most).take_while(move |_| begin.elapsed() < Duration::from_millis(1500))
 }
 
-/// Shut until it is opened, then open forever. Waiting for it does not notice interrupts.
+/// Closed until it is opened, then open forever. Waiting for it ignores interrupts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -74,7 +74,7 @@ impl Gate {
     }
 }
 
-/// Counts; clones share the count.
+/// A counter. Clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Counter(Arc<AtomicUsize>);
 
@@ -116,7 +116,7 @@ impl Drop for PanicsOnDrop {
     }
 }
 
-/// A thread that blocks in what it was given to do, or has ended.
+/// A thread that blocks in its closure, or has ended.
 pub(crate) struct Blocked<'scope, R> {
     thread: ScopedJoinHandle<'scope, R>,
     interrupter: Interrupter,
@@ -136,8 +136,8 @@ impl<R> Blocked<'_, R> {
     }
 }
 
-/// Runs `f` on a new thread; returns when that sleeps in a blocking call of the crate, and the
-/// operating system agrees.
+/// Runs `f` on a new thread. Returns when that thread sleeps in a blocking call of the crate, which
+/// the operating system confirms.
 pub(crate) fn block<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     f: impl FnOnce() -> R + Send + 'scope,
@@ -145,7 +145,7 @@ pub(crate) fn block<'scope, R: Send + 'scope>(
     block_if(scope, f, Interrupter::is_parked)
 }
 
-/// As `block`, for one that sleeps in code of the test. It may sleep before it comes there.
+/// Like `block`, for a thread that sleeps in code of the test. It may sleep before it gets there.
 pub(crate) fn block_elsewhere<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     f: impl FnOnce() -> R + Send + 'scope,
@@ -169,14 +169,14 @@ fn block_if<'scope, R: Send + 'scope>(
             let status = format!("/proc/{}/status", task.display());
             await_sleep(&status, &thread, || is_there(&interrupter));
         }
-        _ => std::thread::sleep(MEDIUM), // no /proc here: the tests hold whichever comes first
+        _ => std::thread::sleep(MEDIUM), // without /proc; the tests hold in either order
     }
     Blocked { thread, interrupter }
 }
 
-/// Waits until the thread is seen asleep twice without having run in between. That it sleeps is not
-/// enough: on a busy machine it may wait for the allocator, whose lock somebody holds that does not
-/// run. So `is_there` must say that it is where it should be.
+/// Waits until the thread is seen asleep twice without having run in between. Sleeping alone proves
+/// nothing: on a busy machine the thread may wait for the lock of the allocator. So `is_there` must
+/// confirm that it has reached its place.
 fn await_sleep<R>(status: &str, thread: &ScopedJoinHandle<'_, R>, is_there: impl Fn() -> bool) {
     let mut before = None;
     while !thread.is_finished() {
@@ -189,7 +189,7 @@ fn await_sleep<R>(status: &str, thread: &ScopedJoinHandle<'_, R>, is_there: impl
     }
 }
 
-/// How often a sleeping thread went to sleep; `None` if it does not sleep.
+/// How often a sleeping thread has gone to sleep; `None` if it does not sleep.
 fn sleeping_since(status: &str) -> Option<String> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     field("State:")?.starts_with('S').then(|| field("voluntary_ctxt_switches:").map(str::to_owned))?
@@ -200,7 +200,7 @@ pub(crate) fn interrupt_myself() {
     interrupt::current().interrupt();
 }
 
-/// Runs `a` here and `b` on another thread, both beginning at the same time.
+/// Runs `a` here and `b` on another thread, starting both at the same time.
 pub(crate) fn together<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B + Send) -> (A, B) {
     let start = Barrier::new(2);
     std::thread::scope(|s| {
@@ -214,10 +214,10 @@ pub(crate) fn together<A, B: Send>(a: impl FnOnce() -> A, b: impl FnOnce() -> B 
     })
 }
 
-/// Random numbers that can be had again: `MILLPOND_SEED` in the environment sets the seed that a
-/// failure printed.
+/// Reproducible random numbers: the environment variable `MILLPOND_SEED` sets the seed that a
+/// failed test has printed.
 pub(crate) struct Rng {
-    /// What to report if the test fails.
+    /// The seed to report if the test fails.
     seed: Option<u64>,
     state: u64,
 }
@@ -229,7 +229,7 @@ impl Rng {
         Rng { seed: Some(seed), state: seed }
     }
 
-    /// Another one, for another thread; it follows from this one's seed.
+    /// Another generator for another thread, derived from this one's seed.
     pub(crate) fn fork(&mut self) -> Rng {
         Rng { seed: None, state: self.next() }
     }
@@ -246,13 +246,13 @@ impl Rng {
         (self.next() % bound as u64) as usize
     }
 
-    /// True once in `times`.
+    /// True with probability 1 / `times`.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// Lets some time pass, so that two threads meet at another point each time; now and then the
-    /// processor too.
+    /// Spins for a random time, so that two threads meet at another point each time. Sometimes also
+    /// yields the processor.
     pub(crate) fn dawdle(&mut self) {
         for _ in 0..self.below(400) {
             std::hint::spin_loop();
@@ -271,7 +271,7 @@ impl Drop for Rng {
     }
 }
 
-/// Sets the flag when it goes out of scope, also by a failed assertion: ends loops on other
+/// Sets the flag when it goes out of scope, even by a failed assertion. Ends loops on other
 /// threads.
 pub(crate) struct SetOnDrop<'a>(pub(crate) &'a AtomicBool);
 
@@ -286,8 +286,8 @@ pub(crate) fn die(message: &'static str) -> ! {
     std::panic::resume_unwind(Box::new(message))
 }
 
-/// Gives `executor` a task that waits at `gate`, whatever its interrupt flag says; returns when the
-/// task runs.
+/// Submits a task to `executor` that waits at `gate` and ignores interrupts. Returns when the task
+/// runs.
 #[track_caller]
 pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
     let (running, gate) = (Gate::new(), gate.clone());
@@ -301,7 +301,7 @@ pub(crate) fn occupy(executor: &impl Executor, gate: &Gate) {
     running.pass();
 }
 
-/// The same with a gate of its own, which is returned.
+/// Like `occupy`, with a new gate, which it returns.
 #[track_caller]
 pub(crate) fn occupied(executor: &impl Executor) -> Gate {
     let gate = Gate::new();
@@ -309,7 +309,7 @@ pub(crate) fn occupied(executor: &impl Executor) -> Gate {
     gate
 }
 
-/// Keeps a worker busy until the gate opens; returns when it is.
+/// Keeps a worker busy until the gate opens. Returns when the worker is busy.
 pub(crate) fn keep_busy(pool: &ThreadPoolExecutor, gate: &Gate) -> TaskHandle<()> {
     let (pass, running) = (gate.clone(), Gate::new());
     let knock = running.clone();
@@ -322,27 +322,27 @@ pub(crate) fn keep_busy(pool: &ThreadPoolExecutor, gate: &Gate) -> TaskHandle<()
     handle
 }
 
-/// The outcome of a task that nothing keeps from running.
+/// Joins a task that nothing prevents from running; fails after `LONG`.
 #[track_caller]
 pub(crate) fn soon<T>(mut handle: TaskHandle<T>) -> Result<T, JoinError> {
     handle.join_timeout(LONG).expect("the task does not end, and nothing keeps it from running")
 }
 
-/// Shuts `executor` down and waits for its end; unlike `close`, it fails the test after `LONG`.
+/// Shuts `executor` down and waits for its end. Unlike `close`, it fails the test after `LONG`.
 #[track_caller]
 pub(crate) fn end(executor: &impl ExecutorService) {
     executor.shutdown();
     await_end(executor);
 }
 
-/// Waits until an executor in shutdown has ended, which must not take `LONG`. Does nothing to help
-/// it.
+/// Waits for the end of an executor in shutdown, and fails the test after `LONG`. Does not run any
+/// of its tasks.
 #[track_caller]
 pub(crate) fn await_end(executor: &impl ExecutorService) {
     assert_eq!(executor.await_termination(LONG), Ok(true), "the executor does not terminate");
 }
 
-/// The law of accounting: fails unless all that the pool accepted has come to exactly one end.
+/// The law of accounting: fails unless every accepted task has ended exactly once.
 #[track_caller]
 pub(crate) fn assert_settled(pool: &ThreadPoolExecutor, accepted: usize) {
     let stats = pool.stats();
@@ -350,7 +350,7 @@ pub(crate) fn assert_settled(pool: &ThreadPoolExecutor, accepted: usize) {
     assert_balanced(&stats);
 }
 
-/// The same when it is not known how much was accepted, as with series.
+/// The same if the number of accepted tasks is unknown, as with periodic tasks.
 #[track_caller]
 pub(crate) fn assert_balanced(stats: &PoolStats) {
     assert_eq!(stats.submitted, settled(stats), "{stats:?}");
@@ -358,16 +358,16 @@ pub(crate) fn assert_balanced(stats: &PoolStats) {
     assert_eq!(inside, (0, 0, 0), "{stats:?}");
 }
 
-/// Tasks that have come to an end, with or without a run.
+/// Number of tasks that have ended, whether or not they ran.
 pub(crate) fn settled(stats: &PoolStats) -> u64 {
     stats.completed + stats.panicked + stats.cancelled + stats.handed_back + stats.expired
 }
 
-/// How many threads of this process the operating system knows whose names begin with `prefix`, of
-/// which it keeps 15 bytes; `None` if it cannot be asked.
+/// The number of threads of this process whose names begin with `prefix`, according to the
+/// operating system, which keeps 15 bytes of a name. `None` if it cannot be asked.
 ///
-/// While Linux lists threads and one of them ends, it may leave out another that is there all the
-/// time. So a listing counts only if all that are on it are still there afterwards.
+/// If a thread ends while Linux lists threads, the list may omit another thread that still exists.
+/// So a list counts only if all threads on it still exist afterwards.
 pub(crate) fn threads_named(prefix: &str) -> Option<usize> {
     assert!(prefix.len() < 15);
     let begin = Instant::now();
@@ -381,13 +381,13 @@ pub(crate) fn threads_named(prefix: &str) -> Option<usize> {
     }
 }
 
-/// What [`OnCall`] is told when `len` has seen that the queue is not empty and has not said so yet.
+/// What [`OnCall`] gets when `len` has found the queue non-empty but has not returned yet.
 pub(crate) const SAW_SOME: &str = "saw some";
 
-/// Told the name of each method of a [`Wrapped`] queue that is called.
+/// Gets the name of each method of a [`Wrapped`] queue that is called.
 pub(crate) type OnCall = Box<dyn Fn(&'static str) + Send + Sync>;
 
-/// A custom queue: forwards everything to another one, records it, and may have less room.
+/// A custom queue: forwards every call to another queue, reports it, and may have less capacity.
 pub(crate) struct Wrapped<Q> {
     pub(crate) inner: Q,
     pub(crate) capacity: usize,
@@ -454,8 +454,7 @@ impl<T: Send, Q: BlockingQueue<T>> BlockingQueue<T> for Wrapped<Q> {
     }
 }
 
-/// Runs `body` in a process where nothing else goes on: this test binary again, asked for the test
-/// `name` only.
+/// Runs `body` in its own process: starts this test binary again, with only the test `name`.
 pub(crate) fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
     const ALONE: &str = "MILLPOND_TEST_ALONE";
     if env::var_os(ALONE).is_some() {
@@ -467,15 +466,15 @@ pub(crate) fn in_a_process_of_its_own(name: &str, body: impl FnOnce()) {
     assert!(run.status.success() && out.contains("1 passed"), "{name} failed alone:\n{out}\n{err}");
 }
 
-/// Keeps tests apart that change what belongs to the whole process: factory, shared schedulers,
-/// hooks. All of that is as at the beginning when it comes, and again when it goes.
+/// Serialises tests that change state of the whole process: factory, shared schedulers, hooks.
+/// Resets this state at its creation and on drop.
 pub(crate) struct Alone {
     _guard: MutexGuard<'static, ()>,
 }
 
 pub(crate) fn alone() -> Alone {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    // A test that failed has poisoned it, and that is no reason for the next to fail.
+    // A failed test has poisoned the lock. That is no reason for the next test to fail.
     let guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     as_at_the_beginning();
     Alone { _guard: guard }
@@ -494,7 +493,7 @@ fn as_at_the_beginning() {
     schedulers::reset_non_blocking_predicates();
 }
 
-/// Notes down what happens, in order; clones share the notes.
+/// Records events in order. Clones share the record.
 #[derive(Debug)]
 pub(crate) struct Notes<T>(Arc<Mutex<Vec<T>>>);
 
@@ -524,7 +523,7 @@ impl<T> Notes<T> {
         self.0.lock().unwrap().contains(note)
     }
 
-    /// What was noted since the last call.
+    /// The events since the last call.
     pub(crate) fn take(&self) -> Vec<T> {
         std::mem::take(&mut self.0.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! Pools of the usual sizes, idle, busy and full, and what tests give them to do.
+//! Pools of the usual sizes, idle, busy and full, and tasks for them.
 
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn counting(runs: &Arc<AtomicUsize>) -> impl FnOnce() + Send + 'stati
     }
 }
 
-/// A pool of one thread that is busy until the gate is opened: what is submitted waits.
+/// A pool with one thread that is busy until the gate is opened: submitted tasks wait.
 pub(crate) fn busy() -> (ThreadPoolExecutor, Gate) {
     busy_pool(fixed(1))
 }
@@ -40,7 +40,7 @@ pub(crate) fn busy_pool(pool: ThreadPoolExecutor) -> (ThreadPoolExecutor, Gate) 
     (pool, gate)
 }
 
-/// A task that runs until its gate is opened, and then does what `f` does.
+/// A task that runs until its gate is opened, and then calls `f`.
 pub(crate) struct Running<T> {
     pub(crate) pool: ThreadPoolExecutor,
     pub(crate) gate: Gate,
@@ -62,7 +62,7 @@ pub(crate) fn running<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static)
     Running { pool, gate, handle }
 }
 
-/// A pool whose only thread is busy and whose queue takes nothing: every further task goes to
+/// A pool whose only thread is busy and whose queue has no room: every further task goes to
 /// `policy`.
 pub(crate) fn saturated(policy: impl RejectedExecutionHandler) -> (ThreadPoolExecutor, Gate) {
     let pool = ThreadPoolExecutor::builder()
@@ -74,7 +74,7 @@ pub(crate) fn saturated(policy: impl RejectedExecutionHandler) -> (ThreadPoolExe
     (pool, gate)
 }
 
-/// Runs tasks on the thread that hands them in.
+/// Runs tasks on the submitting thread.
 pub(crate) struct SameThread;
 
 impl Executor for SameThread {
@@ -88,12 +88,12 @@ pub(crate) fn bounded_custom(capacity: usize) -> WorkQueue {
     WorkQueue::custom(Wrapped { capacity, ..Wrapped::new(LinkedBlockingQueue::unbounded()) })
 }
 
-/// The usual thread for a worker.
+/// Starts the default thread for a worker.
 pub(crate) fn thread_for(body: WorkerBody) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run())
 }
 
-/// A factory that makes a thread only if `works` says so for the number of the call, from 1 on.
+/// A factory that starts a thread only if `works` returns true for the number of the call, from 1.
 pub(crate) fn factory(
     works: impl Fn(usize) -> bool + Send + Sync + 'static,
 ) -> impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static {

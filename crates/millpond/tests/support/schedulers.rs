@@ -1,5 +1,5 @@
-//! What tests of schedulers share: schedulers on a clock that stands still, tasks that hold a
-//! thread, and the law of accounting.
+//! Shared helpers for schedulers: schedulers with a manual clock, tasks that occupy a thread, and
+//! the law of accounting.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
 use std::future::Future;
@@ -21,7 +21,7 @@ use crate::support::{Gate, LONG};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// A bounded-elastic scheduler on a clock that stands still, with a time to live of a minute.
+/// A bounded-elastic scheduler with a manual clock and a time to live of one minute.
 pub(crate) fn builder(threads: usize, capacity: usize, time: &ManualClock) -> BoundedElasticBuilder {
     BoundedElasticScheduler::builder()
         .max_threads(threads)
@@ -43,14 +43,14 @@ pub(crate) fn per_task(threads: usize, capacity: usize) -> BoundedElasticSchedul
     builder(threads, capacity, &ManualClock::new()).thread_per_task(true).build().unwrap()
 }
 
-/// A task that holds a thread until it is let go.
+/// A task that occupies a thread until it is released.
 pub(crate) struct Held {
     gate: Gate,
     pub(crate) handle: Disposable,
 }
 
 impl Held {
-    /// Lets the task end, and waits for that.
+    /// Releases the task and waits for its end.
     #[track_caller]
     pub(crate) fn let_go(self) {
         self.gate.open();
@@ -58,7 +58,7 @@ impl Held {
     }
 }
 
-/// Keeps one thread of the scheduler busy; returns when it is.
+/// Keeps one thread of the scheduler busy. Returns when it is busy.
 #[track_caller]
 pub(crate) fn hold(scheduler: &(impl Scheduler + ?Sized)) -> Held {
     hold_by(|f| scheduler.schedule(f).unwrap())
@@ -81,19 +81,19 @@ fn hold_by(schedule: impl FnOnce(Box<dyn FnOnce() + Send>) -> Disposable) -> Hel
     Held { gate, handle }
 }
 
-/// Waits for the end of work that nothing keeps from ending.
+/// Waits for the end of work that nothing prevents from ending.
 #[track_caller]
 pub(crate) fn ended(handle: &Disposable) {
     assert_eq!(handle.wait(LONG), Ok(true), "the work does not end, and nothing keeps it from ending");
 }
 
-/// Ends the scheduler in good order.
+/// Shuts the scheduler down gracefully.
 #[track_caller]
 pub(crate) fn end(scheduler: &(impl Scheduler + ?Sized)) {
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true), "{:?}", scheduler.stats());
 }
 
-/// The thread on which a worker runs its work now.
+/// The thread on which a worker currently runs its work.
 #[track_caller]
 pub(crate) fn thread_of(worker: &Worker) -> thread::ThreadId {
     let (tell, told) = std::sync::mpsc::channel();
@@ -102,8 +102,8 @@ pub(crate) fn thread_of(worker: &Worker) -> thread::ThreadId {
     told.recv().unwrap()
 }
 
-/// The law of accounting, for an idle scheduler: every accepted task ended exactly once, and
-/// nothing is kept.
+/// The law of accounting for an idle scheduler: every accepted task ended exactly once, and none is
+/// still stored.
 #[track_caller]
 pub(crate) fn assert_settled(scheduler: &(impl Scheduler + ?Sized), accepted: usize, whole: u64) {
     let stats = scheduler.stats();
@@ -116,7 +116,7 @@ pub(crate) fn start(body: WorkerBody) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(body.name().to_owned()).spawn(move || body.run())
 }
 
-/// A factory that starts threads, but for the calls whose numbers (from 0) `fails` says.
+/// A factory that starts threads, except for the calls (numbered from 0) for which `fails` is true.
 pub(crate) fn failing(
     fails: impl Fn(usize) -> bool + Send + Sync + 'static,
 ) -> (Arc<AtomicUsize>, impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static) {
@@ -140,7 +140,7 @@ impl Wake for Unparks {
     }
 }
 
-/// Waits for a future that nothing keeps from being ready; fails if it is not within `LONG`.
+/// Waits for a future that nothing prevents from completing; fails after `LONG`.
 #[track_caller]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
@@ -155,7 +155,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Polls a future once. True: it is ready.
+/// Polls a future once. Returns true if it is ready.
 pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
     let waker = Arc::new(Unparks(thread::current())).into();
     Pin::new(future).poll(&mut Context::from_waker(&waker)).is_ready()

@@ -1,5 +1,5 @@
 //! Tasks and their handles: states and joins. Ids such as FUT-007 name the behaviour of the
-//! reference that a test stands for.
+//! reference that a test checks.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,7 +15,7 @@ use millpond::{
     Canceller, JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, executors, interrupt,
 };
 
-/// The handle of a task that has ended in each of the ways there are.
+/// The handle of a task that has ended in the given state.
 fn ended(state: TaskState) -> TaskHandle<u8> {
     let (task, handle) = TaskOf::new(move || match state {
         TaskState::Failed => resume_unwind(Box::new("broken")),
@@ -75,7 +75,7 @@ fn the_panic_of_a_plain_task_unwinds_out_of_run() {
     assert_eq!(payload.downcast_ref(), Some(&"broken"));
 }
 
-/// FUT-030: whatever the body throws goes to the handle, and `run` returns.
+/// FUT-030: every panic of the body goes to the handle, and `run` returns.
 #[test]
 fn fut_030_the_panic_of_a_task_with_a_handle_goes_to_the_handle_only() {
     fn outcome_of(f: impl FnOnce() + Send + 'static) -> millpond::Panic {
@@ -114,7 +114,7 @@ fn the_messages_of_join_errors_are_different_and_name_the_panic() {
 
 // ---- states
 
-/// FUT-002, FUT-037 (which also tells waiting from running): states from Pending to the end; the
+/// FUT-002, FUT-037 (which distinguishes waiting and running): states from Pending to the end. The
 /// body runs once.
 #[test]
 fn fut_002_037_a_handle_tells_how_far_its_task_has_come() {
@@ -158,8 +158,8 @@ fn fut_005_only_a_cancelled_task_is_cancelled() {
     }
 }
 
-/// FUT-006, FUT-008, FUT-013: an end is final. (A task is run by value: a second run cannot be
-/// written.)
+/// FUT-006, FUT-008, FUT-013: final states never change. (A task is run by value, so a second run
+/// does not compile.)
 #[test]
 fn fut_006_008_013_cancel_of_a_task_that_has_ended_is_refused_and_changes_nothing() {
     for end in ENDS {
@@ -180,7 +180,7 @@ fn fut_006_008_013_cancel_of_a_task_that_has_ended_is_refused_and_changes_nothin
     }
 }
 
-/// FUT-003, FUT-007, FUT-013: a task that was cancelled first does nothing when it is run.
+/// FUT-003, FUT-007, FUT-013: running a cancelled task has no effect.
 #[test]
 fn fut_003_007_a_task_cancelled_before_it_runs_never_runs() {
     for may_interrupt in [true, false] {
@@ -198,7 +198,7 @@ fn fut_003_007_a_task_cancelled_before_it_runs_never_runs() {
     }
 }
 
-/// FUT-007: also in a pool, with either way of treating cancelled tasks in the queue.
+/// FUT-007: also in a pool, with and without remove-on-cancel.
 #[test]
 fn fut_007_a_task_cancelled_in_the_queue_never_runs() {
     for remove_on_cancel in [true, false] {
@@ -266,7 +266,7 @@ fn fut_010_cancel_false_frees_the_waiter_at_once_and_lets_the_body_run_on() {
     assert!(!seen.load(Ordering::SeqCst), "the body was not interrupted");
 }
 
-/// FUT-015: of finish and cancel the first wins, and both sides agree on which that was.
+/// FUT-015: completion or cancel wins, and both sides agree on the winner.
 #[test]
 fn fut_015_cancel_racing_the_end_has_one_winner() {
     let (send, receive) = mpsc::channel::<(Task, Arc<Barrier>)>();
@@ -324,9 +324,9 @@ fn fut_042_of_several_concurrent_cancels_exactly_one_says_true() {
     assert!(tasks.iter().all(|(_, handle)| handle.is_cancelled()));
 }
 
-// ---- joining
+// ---- joins
 
-/// FUT-022: a handle has one waiter; several wait for several tasks.
+/// FUT-022: a handle has one waiter, so several waiters use several tasks.
 #[test]
 fn fut_022_joins_block_until_the_task_has_ended_on_another_thread() {
     let (pool, gate) = busy();
@@ -364,7 +364,8 @@ fn fut_023_a_join_racing_the_end_never_misses_it() {
     runner.join().unwrap();
 }
 
-/// FUT-024, FUT-039, FUT-040: a value or panic is handed out once, other ends as often as one asks.
+/// FUT-024, FUT-039, FUT-040: a value or panic is returned once, other outcomes any number of
+/// times.
 #[test]
 fn fut_024_039_040_try_join_gives_the_end_and_never_waits() {
     let Running { pool, gate, mut handle } = running(|| 7);
@@ -377,7 +378,7 @@ fn fut_024_039_040_try_join_gives_the_end_and_never_waits() {
     let mut unit = { TaskOf::new(|| ()).into_parts() };
     assert!(unit.1.try_join().is_none(), "it waits");
     unit.0.run();
-    unit.1.try_join().unwrap().unwrap(); // no value is a value
+    unit.1.try_join().unwrap().unwrap(); // `()` is a value too
 
     let mut good = ended(TaskState::Succeeded);
     assert_eq!(good.try_join().unwrap().unwrap(), 7);
@@ -429,7 +430,7 @@ fn fut_025_a_timed_join_waits_its_time_and_leaves_the_task_alone() {
     pool.close();
 }
 
-/// FUT-026, AES-004: zero does not wait, and the longest time is forever.
+/// FUT-026, AES-004: a zero timeout does not wait, and the maximum waits forever.
 #[test]
 fn fut_026_zero_and_endless_timeouts_work() {
     let (task, mut handle) = TaskOf::new(|| 7).into_parts();
@@ -445,7 +446,7 @@ fn fut_026_zero_and_endless_timeouts_work() {
     assert_eq!(ended(TaskState::Succeeded).join_timeout(Duration::MAX).unwrap().unwrap(), 7);
 }
 
-/// FUT-028: the flag set before, and while waiting; it is clear afterwards and the task goes on.
+/// FUT-028: the flag is set before or during the wait. It is cleared, and the task continues.
 #[test]
 fn fut_028_joins_are_interruptible_and_the_task_goes_on() {
     let Running { pool, gate, mut handle } = running(|| 7);
@@ -468,7 +469,7 @@ fn fut_028_joins_are_interruptible_and_the_task_goes_on() {
     pool.close();
 }
 
-/// FUT-028: a join without a time detaches when it is interrupted.
+/// FUT-028: an interrupted join without a timeout detaches the task.
 #[test]
 fn fut_028_an_interrupted_join_detaches() {
     for while_waiting in [true, false] {
@@ -497,7 +498,7 @@ fn fut_028_an_interrupted_join_detaches() {
     }
 }
 
-/// Decision 3: completion wins over a pending interrupt, which stays.
+/// Completion wins over a pending interrupt, which remains set.
 #[test]
 fn a_join_of_a_task_that_has_ended_leaves_a_pending_interrupt_alone() {
     interrupt_myself();
@@ -525,8 +526,7 @@ fn fut_033_a_body_that_waits_for_itself_with_a_time_limit_goes_on_after_it() {
     pool.close();
 }
 
-/// FUT-035: tasks that wait in calls of the crate, contending for the same queues, end when they
-/// are cancelled.
+/// FUT-035: cancelled tasks end, even if they wait for the same queues.
 #[test]
 fn fut_035_cancelled_tasks_leave_contended_queues() {
     let pool = executors::cached();
@@ -557,7 +557,7 @@ fn fut_035_cancelled_tasks_leave_contended_queues() {
     assert!(pool.await_termination(LONG).unwrap());
 }
 
-/// FUT-036: the text form tells the state.
+/// FUT-036: the text contains the state.
 #[test]
 fn fut_036_debug_tells_the_state() {
     let (task, handle) = TaskOf::new(|| ()).into_parts();

@@ -1,4 +1,4 @@
-//! Awaiting a handle, with nothing but `std::task`.
+//! Awaiting a handle, using only `std::task`.
 
 use std::future::Future;
 use std::panic::{panic_any, resume_unwind};
@@ -19,7 +19,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The smallest runtime: polls, and sleeps until woken.
+/// A minimal runtime: polls, and sleeps until woken.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -32,7 +32,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// A waker that counts how often it is called.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Calls(Counter);
 
@@ -238,7 +238,7 @@ fn many_handles_can_be_awaited_in_any_order() {
     pool.close();
 }
 
-/// No lock is held while a waker is called: it may look at the task, cancel it, or submit the next.
+/// No lock is held while a waker is called: it may query or cancel the task, or submit another one.
 #[test]
 fn a_waker_may_call_the_handle_and_the_pool() {
     struct Curious {
@@ -272,7 +272,7 @@ fn a_waker_may_call_the_handle_and_the_pool() {
     pool.close();
 }
 
-/// A waker is user code: its panic must not reach the worker or the counters.
+/// A waker is user code: its panic must not reach the worker or change the counters.
 #[test]
 fn a_waker_that_panics_does_not_harm_the_pool() {
     struct Panics;

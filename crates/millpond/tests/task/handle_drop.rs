@@ -1,5 +1,5 @@
-//! Handles that go: detached, dropped with or without their task, cancelled by their drop or by a
-//! canceller. Ids such as FUT-012 name the behaviour of the reference that a test stands for.
+//! Dropping handles: detached, with or without their task, with cancel-on-drop or a canceller. Ids
+//! such as FUT-012 name the behaviour of the reference that a test checks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
@@ -27,10 +27,10 @@ fn dropping_a_handle_detaches_and_does_not_cancel() {
     assert_eq!((pool.stats().completed, pool.stats().cancelled), (2, 0));
 }
 
-/// However the handle is dropped, the value is dropped once, as soon as no caller can ask for it.
+/// However the handle is dropped, the value is dropped once, as soon as it is unreachable.
 #[test]
 fn a_value_is_dropped_once_and_as_soon_as_nobody_can_have_it() {
-    // The handle goes first.
+    // The handle is dropped before the task runs.
     let dropped = Counter::new();
     let value = dropped.on_drop();
     let Running { pool, gate, handle } = running(move || value);
@@ -44,7 +44,7 @@ fn a_value_is_dropped_once_and_as_soon_as_nobody_can_have_it() {
     drop(canceller);
     assert_eq!(dropped.get(), 1);
 
-    // The value is there first.
+    // The handle is dropped after the value is there.
     let dropped = Counter::new();
     let value = dropped.on_drop();
     let (task, handle) = TaskOf::new(move || value).into_parts();
@@ -56,7 +56,7 @@ fn a_value_is_dropped_once_and_as_soon_as_nobody_can_have_it() {
     drop(canceller);
     assert_eq!(dropped.get(), 1);
 
-    // Taken out, by each way there is.
+    // The value is taken out, in each possible way.
     for way in 0..3 {
         let dropped = Counter::new();
         let value = dropped.on_drop();
@@ -375,8 +375,8 @@ fn cancelling_a_waiting_task_frees_its_place_for_one_who_waits_for_room() {
     pool.close();
 }
 
-/// A custom queue is user code: if it does not free the place of a cancelled task, a thread that
-/// joins the task still returns.
+/// A custom queue is user code. If it does not remove a cancelled task, a join of the task must
+/// still return.
 #[test]
 fn a_queue_that_panics_when_a_task_is_cancelled_does_not_keep_its_joiner() {
     let mut queue = Wrapped::new(LinkedBlockingQueue::unbounded());

@@ -1,4 +1,4 @@
-//! Joining from inside the pool: a worker runs what it waits for, and nothing else.
+//! Joins inside the pool: a worker runs the task it waits for, and no other.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -110,8 +110,7 @@ fn try_join_and_looking_do_not_run_the_task() {
     pool.close();
 }
 
-/// A worker that waits runs the task it waits for and no stranger's, not even one that is before it
-/// in the queue.
+/// A worker runs only the task it waits for, not an unrelated one, even one that is queued earlier.
 #[test]
 fn a_joining_worker_runs_only_what_it_waits_for() {
     let pool = fixed(1);
@@ -252,7 +251,7 @@ fn a_cancelled_task_is_not_run_in_place() {
     }
 }
 
-/// The place that the task had in a bounded queue is free as soon as it is run in place.
+/// A task's place in a bounded queue is free as soon as it runs in place.
 #[test]
 fn a_task_run_in_place_gives_its_place_free() {
     let pool = pool_with(WorkQueue::array(1));
@@ -272,8 +271,7 @@ fn a_pool_behind_a_trait_object_is_helped_as_well() {
     pool.close();
 }
 
-/// With a delay queue no task starts before it is due, also if a worker waits for it, be it the
-/// only one.
+/// With a delay queue no task starts before it is due, even if the only worker waits for it.
 #[test]
 fn a_delayed_task_that_a_worker_joins_does_not_start_early() {
     for threads in [1, 2] {
@@ -295,7 +293,7 @@ fn a_delayed_task_that_a_worker_joins_does_not_start_early() {
     }
 }
 
-/// A queue that calls `shutdown_now` just when a worker takes a task out to run it in place.
+/// A queue that calls `shutdown_now` just when a worker removes a task to run it in place.
 struct Treacherous {
     queue: LinkedBlockingQueue<Task>,
     pool: Mutex<Option<ThreadPoolExecutor>>,
@@ -342,8 +340,8 @@ impl BlockingQueue<Task> for Treacherous {
     }
 }
 
-/// `shutdown_now` either hands a task back or interrupts it. One that is on its way from the queue
-/// to the worker that runs it in place is not handed back, so it must find its flag set.
+/// `shutdown_now` either returns a task or interrupts it. A task that a worker has just removed
+/// from the queue to run it in place is not returned, so it must find its flag set.
 #[test]
 fn a_task_run_in_place_during_shutdown_now_is_interrupted() {
     let queue = Arc::new(Treacherous { queue: LinkedBlockingQueue::unbounded(), pool: Mutex::new(None) });
@@ -393,7 +391,7 @@ impl Hooks for SharedHooks {
     }
 }
 
-/// Calls `bottom` in a task that is so deep inside others that it runs on a temporary thread.
+/// Calls `bottom` in a task that is nested so deep that it runs on a temporary thread.
 fn far_below<T: Send + 'static>(
     pool: &ThreadPoolExecutor,
     depth: usize,
@@ -441,7 +439,7 @@ fn a_task_on_a_temporary_thread_is_inside_the_pool_and_has_an_interrupt_flag_of_
         interrupt::current().interrupt();
         let own = interrupt::interrupted();
         let below = inner.submit(interrupt::is_interrupted).unwrap().join().unwrap();
-        inner.close(); // does not wait: this is one of its tasks
+        inner.close(); // does not wait: the caller is one of its tasks
         (own, below)
     });
     assert_eq!(seen, (true, false));

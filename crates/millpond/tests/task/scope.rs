@@ -1,5 +1,5 @@
-//! Tasks that borrow: all ended and all captures gone when `scope` returns, whatever became of the
-//! tasks.
+//! Tasks that borrow: when `scope` returns, all have ended and all captures are dropped, whatever
+//! happened to the tasks.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
@@ -16,7 +16,7 @@ use millpond::{
     TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
-/// A pool whose only thread is busy and whose queue takes nothing: every further task goes to
+/// A pool whose only thread is busy and whose queue has no room: every further task goes to
 /// `policy`.
 struct Busy {
     pool: ThreadPoolExecutor,
@@ -50,7 +50,7 @@ fn one_thread(
 
 type Stash = Arc<Mutex<Vec<Task>>>;
 
-/// A policy that keeps the tasks, and where it keeps them.
+/// A policy that stores the tasks, and the place where it stores them.
 fn stashing() -> (Stash, impl RejectedExecutionHandler) {
     let stash = Stash::default();
     let kept = Arc::clone(&stash);
@@ -136,7 +136,7 @@ fn a_panic_is_raised_again_when_all_tasks_have_ended() {
             scope
                 .execute(|| {
                     panicked.pass();
-                    thread::sleep(MEDIUM); // not a wait: only makes an early return of the scope visible
+                    thread::sleep(MEDIUM); // only makes an early return of the scope visible
                     ended.store(true, Ordering::Relaxed);
                 })
                 .unwrap();
@@ -269,8 +269,8 @@ fn the_owner_helps_with_tasks_that_come_while_it_waits() {
     let ended = pool.submit(move || {
         let ended = AtomicUsize::new(0);
         inside.scope(|scope| {
-            // The other worker starts five tasks and then waits for them, without helping: only the
-            // owner can.
+            // The other worker starts five tasks and then waits for them without helping: only the
+            // owner can run them.
             scope
                 .execute(|| {
                     for _ in 0..5 {
@@ -279,7 +279,8 @@ fn the_owner_helps_with_tasks_that_come_while_it_waits() {
                     eventually(|| ended.load(Ordering::SeqCst) == 5);
                 })
                 .unwrap();
-            // Until the other worker has that one, the owner must not, or it would wait for itself.
+            // The other worker must take this task first. If the owner did, it would wait for
+            // itself.
             eventually(|| inside.active_count() == 2);
         });
         ended.into_inner()
@@ -419,7 +420,7 @@ fn the_scope_waits_for_a_kept_task_that_somebody_runs() {
 }
 
 /// Another thread may drop a stray task just when the scope ends. The captures, which may borrow,
-/// must be gone before the scope returns, even if that thread is in the middle of dropping them.
+/// must be dropped before the scope returns, even if that thread is still dropping them.
 #[test]
 fn the_scope_waits_for_a_kept_task_that_somebody_drops() {
     struct SlowDrop {
@@ -674,7 +675,7 @@ fn a_closure_whose_destructor_panics_harms_neither_scope_nor_pool() {
     let dropped = Counter::new();
     let bomb = || PanicsOnDrop(dropped.on_drop());
 
-    // Run: the captures go while it runs, so it is the task that panics.
+    // Run: the captures are dropped during the run, so the task panics.
     let pool = fixed(1);
     let raised = catch_unwind(AssertUnwindSafe(|| {
         let bomb = bomb();
@@ -837,8 +838,8 @@ fn debug_names_the_states() {
     pool.close();
 }
 
-/// A drain, its drop and the end of the scope at the same time: every capture goes once, and in
-/// time.
+/// A drain, the drop of its tasks and the end of the scope race: every capture is dropped once, and
+/// before the scope returns.
 #[test]
 fn scopes_racing_shutdown_now_leave_nothing_behind() {
     for round in rounds(500) {

@@ -1,5 +1,5 @@
-//! Scopes beside policies, queues and destructors that do the worst they can: nothing that borrows
-//! may outlive its scope.
+//! Scopes with hostile policies, queues and destructors: nothing that borrows may outlive its
+//! scope.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use millpond::{
 
 type Stash = Arc<Mutex<Vec<Task>>>;
 
-/// A policy that keeps the tasks and then does as `end` does, and where it keeps them.
+/// A policy that stores the tasks and then calls `end`, and the place where it stores them.
 fn keeping(end: fn() -> Result<(), Rejected>) -> (Stash, impl RejectedExecutionHandler) {
     let stash = Stash::default();
     let kept = Arc::clone(&stash);
@@ -40,9 +40,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-// The scope had taken the list of kept tasks, and dropped what the first had captured. That started
-// another, which the policy kept too: the scope returned without a look at it, and its closure
-// could be run afterwards.
+// Regression: the scope had taken the list of stored tasks, and dropped the captures of the first.
+// Their destructor started another task, which the policy stored too. The scope returned without
+// checking the list again, and the other closure could run afterwards.
 #[test]
 fn a_kept_task_that_a_destructor_started_at_the_end_of_the_scope_is_inert_too() {
     let (stash, policy) = keeping(|| Ok(()));
@@ -64,8 +64,8 @@ fn a_kept_task_that_a_destructor_started_at_the_end_of_the_scope_is_inert_too() 
     end(&pool);
 }
 
-// A worker that ends a scope helps with its tasks, and asks the queue for them. The panic of a
-// user's queue went through the scope, while its task was still there to be run.
+// Regression: a worker that ends a scope searches the queue for the scope's tasks. The panic of a
+// custom queue unwound through the scope, while its task could still run.
 #[test]
 fn a_queue_that_panics_when_it_is_searched_does_not_end_the_scope() {
     let gate = Gate::new();
@@ -78,7 +78,7 @@ fn a_queue_that_panics_when_it_is_searched_does_not_end_the_scope() {
     };
     let queue = Wrapped { on_call: Box::new(on_call), ..Wrapped::new(LinkedBlockingQueue::unbounded()) };
     let pool = sized(2, 2).work_queue(WorkQueue::custom(queue)).build().unwrap();
-    // The other worker is free as soon as the queue has been searched.
+    // The other worker is busy until the queue has been searched.
     occupy(&pool, &gate);
     let inside = pool.clone();
     let ran = pool.submit(move || {
@@ -90,8 +90,8 @@ fn a_queue_that_panics_when_it_is_searched_does_not_end_the_scope() {
     end(&pool);
 }
 
-// The call that made the task never learned that the policy had kept it. So the closure was dropped
-// together with the task, which the scope did not count.
+// Regression: the submission unwound before it knew that the policy had stored the task. So the
+// closure was dropped together with the task, which the scope did not count.
 #[test]
 fn the_scope_waits_for_a_task_that_is_dropped_after_its_policy_kept_it_and_panicked() {
     let (stash, policy) = keeping(|| die("policy"));
@@ -123,8 +123,8 @@ fn the_scope_waits_for_a_task_that_is_dropped_after_its_policy_kept_it_and_panic
     end(&pool);
 }
 
-// A task whose submission unwound has no handle, but its result was kept for one, and dropped with
-// the task: after the scope.
+// Regression: a task whose submission unwound has no handle, but its result was kept for one and
+// dropped with the task: after the scope.
 #[test]
 fn the_result_of_a_task_whose_policy_kept_it_and_panicked_goes_before_the_scope_ends() {
     let (stash, policy) = keeping(|| die("policy"));
@@ -154,8 +154,8 @@ fn the_result_of_a_task_whose_policy_kept_it_and_panicked_goes_before_the_scope_
     end(&other);
 }
 
-// A task that went into the queue, and was taken out again because no thread could be had, was not
-// told that it had left: the scope took that for accepted, and its closure was dropped unrun.
+// Regression: a task was queued, and removed again because no thread could be started. It was not
+// marked as removed: the scope considered it accepted, and its closure was dropped unrun.
 #[test]
 fn a_scoped_task_that_was_queued_and_taken_back_gives_its_closure_back() {
     let no_threads = |_: WorkerBody| Err(io::Error::other("no threads today"));
@@ -190,8 +190,8 @@ fn scoped_tasks_racing_shutdown_run_or_come_back() {
     }
 }
 
-// A thread that could not be started leaves its task in the queue. A joining thread tries again; a
-// scope waited forever.
+// Regression: a thread that cannot be started leaves its task in the queue. A joining thread tries
+// again, but a scope waited forever.
 #[test]
 fn a_scope_and_its_handles_get_a_thread_for_tasks_that_were_left_without_one() {
     for by_handle in [false, true] {
@@ -208,7 +208,7 @@ fn a_scope_and_its_handles_get_a_thread_for_tasks_that_were_left_without_one() {
         let pool = sized(1, 1).thread_factory(factory).build().unwrap();
         thread::scope(|threads| {
             let first = threads.spawn(|| pool.prestart_core_thread());
-            asked.pass(); // the worker is counted, and its thread will not come
+            asked.pass(); // the worker is counted, but its thread will not start
             let ended = threads.spawn(|| {
                 pool.scope(|scope| {
                     let handle = scope.submit(|| 7).unwrap();
@@ -224,8 +224,8 @@ fn a_scope_and_its_handles_get_a_thread_for_tasks_that_were_left_without_one() {
     }
 }
 
-// The owner looked again and again for a task of its own pool that it might run itself, though the
-// task was in another one.
+// Regression: the owner polled for a task of its own pool that it could run, although the task was
+// in another pool.
 #[test]
 fn a_worker_whose_scoped_task_is_in_another_pool_sleeps_until_it_has_run() {
     let other = executors::fixed(1).unwrap();

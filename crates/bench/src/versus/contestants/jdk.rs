@@ -8,8 +8,8 @@ use super::Promise;
 
 const SOURCE: &str = include_str!("../jdk/Versus.java");
 
-/// One row of the tables. Each has a virtual machine of its own: after the use of several queue
-/// classes the JIT compiler no longer inlines calls to them.
+/// One row of the tables. Each has its own virtual machine: after the use of several queue classes,
+/// the JIT compiler no longer inlines calls to them.
 pub(super) struct Kind {
     /// The name in the table.
     pub(super) name: &'static str,

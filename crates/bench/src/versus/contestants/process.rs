@@ -1,6 +1,6 @@
 //! A process that runs cases: it reads a case per line, and answers each with a line.
 //!
-//! Every contestant has a process of its own, so that none inherits the memory or the threads of
+//! Every contestant has its own process, so that none inherits the memory or the threads of
 //! another, and one that hangs can be killed.
 
 use std::io::{BufRead, BufReader, Write};

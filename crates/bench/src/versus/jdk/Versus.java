@@ -15,12 +15,12 @@ import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.locks.LockSupport;
 
 /**
- * The JDK's side of the benchmark: the same workloads as in the directory workloads, line for line where it can be.
- *
- * Reads one case per line, does it, and answers with one line: "ok" and the figures, "none" if the kind of pool has
- * nothing of this kind, or "wrong" and what went wrong. The first time a case comes it is done again and again before
- * it is measured: the first of all for a while that suffices to compile everything, the others for a quarter of it.
- * A process does the cases of one kind and one workload, so that what the compiler has seen is what it is to compile.
+  * The JDK's side of the benchmark: the same workloads as in the directory workloads, line by line where possible.
+  *
+  * Reads one case per line, runs it, and answers with one line: "ok" and the figures, "none" if the kind of pool does
+  * not support the case, or "wrong" and the reason. Before its first measurement a case is repeated as warm-up: the
+  * first case of all until everything is compiled, later ones for a quarter of that time.
+  * A process runs the cases of one kind and one workload, so that the JIT compiler optimises for exactly these.
  */
 final class Versus {
     record Case(String kind, String key, String variant, int workers, int producers, long spins, long size) {}
@@ -144,7 +144,7 @@ final class Versus {
                 }
             };
             case CALLER_RUNS -> new ThreadPoolExecutor.CallerRunsPolicy();
-            // Only one thread is refused, so a plain write does.
+            // Only one thread is rejected, so a plain write suffices.
             case DISCARDING -> (task, pool) -> REFUSED.setPlain(REFUSED.getPlain() + 1);
             default -> new ThreadPoolExecutor.AbortPolicy();
         };
@@ -170,12 +170,12 @@ final class Versus {
 
     // Counting: one counter per thread of a pool, on its own cache lines, and plain writes.
 
-    /** More than the threads that live at a time, and one for those that have none of their own. */
+    /** More than the number of threads that live at a time, and one for threads without a slot. */
     static final int SLOTS = 1024;
     static final int STRIDE = 16;
     static final AtomicLongArray TALLY = new AtomicLongArray((SLOTS + 1) * STRIDE);
     static final AtomicInteger USED = new AtomicInteger(1);
-    /** Places of threads that have ended. What they counted stays. */
+    /** Slots of threads that have ended. Their counts stay. */
     static final Queue<Integer> FREE = new ConcurrentLinkedQueue<>();
 
     static int takePlace() {
@@ -183,7 +183,7 @@ final class Versus {
         return free != null ? free : (1 + USED.getAndIncrement()) * STRIDE;
     }
 
-    /** A thread that has a place in the tally which no other one writes to while it lives. */
+    /** A thread with a slot in the tally. No other thread writes to the slot while the thread lives. */
     interface Counting {
         int place();
     }
@@ -233,7 +233,7 @@ final class Versus {
             int place = mine.place();
             TALLY.setRelease(place, TALLY.getPlain(place) + 1);
         } else {
-            // Those who call, and run tasks themselves.
+            // Callers that run tasks themselves.
             TALLY.getAndAdd(STRIDE, 1);
         }
     }
@@ -282,7 +282,7 @@ final class Versus {
         }
     }
 
-    /** The fastest of many tries, once it is compiled. The loop is compiled otherwise than in Rust. */
+    /** The fastest of many tries, once it is compiled. The JIT compiles the loop differently from Rust. */
     static final long STEPS_PER_MICROSECOND = calibrate();
 
     static long calibrate() {
@@ -312,7 +312,7 @@ final class Versus {
 
     static double[] fire(Case c, ExecutorService pool) throws Exception {
         started(pool, c.workers);
-        // A few tasks are done again and again, for a time that can be measured.
+        // A small number of tasks is repeated, until the time is long enough to be measured.
         long times = Math.max(1, 20_000 / c.size);
         long before = total();
         long elapsed = 0;
@@ -336,7 +336,7 @@ final class Versus {
 
     static long produceTogether(Case c, ExecutorService pool) throws Exception {
         CyclicBarrier start = new CyclicBarrier(c.producers);
-        // The first to begin: this thread might be told late.
+        // The first producer to start counts: this thread may be woken late.
         AtomicLong begin = new AtomicLong(Long.MAX_VALUE);
         List<Thread> threads = new ArrayList<>();
         for (int producer = 0; producer < c.producers; producer++) {
@@ -582,7 +582,8 @@ final class Versus {
         CyclicBarrier start = new CyclicBarrier(2 * c.producers);
         long each = c.size / c.producers;
         AtomicLong sum = new AtomicLong();
-        // Each tells when it began and when it was done: who starts and joins them might notice late.
+        // Each thread records its start and end: the thread that starts and joins them might be
+        // late.
         AtomicLong begin = new AtomicLong(Long.MAX_VALUE);
         AtomicLong end = new AtomicLong(Long.MIN_VALUE);
         List<Thread> threads = new ArrayList<>();
@@ -638,7 +639,8 @@ final class Versus {
         return thread;
     }
 
-    // Bounded-elastic: Reactor's scheduler is so many pools of one thread, and a lane stays with one of them.
+    // Bounded-elastic: Reactor's scheduler has one single-threaded pool per thread, and a lane
+    // stays with its pool.
 
     static double[] boundedElastic(Case c) throws Exception {
         ExecutorService[] pools;
@@ -680,7 +682,7 @@ final class Versus {
     static long lanes(Case c, ExecutorService[] pools) {
         long before = total();
         long begin = System.nanoTime();
-        // It is not counted, so that it is not waited for.
+        // Not counted, so that the end does not wait for it.
         pools[0].execute(() -> LockSupport.parkNanos(20_000_000));
         for (int number = 0; number < TASKS; number++) {
             for (int lane = 1; lane <= OTHERS; lane++) {
@@ -689,14 +691,14 @@ final class Versus {
         }
         await(before, OTHERS * TASKS);
         long elapsed = System.nanoTime() - begin;
-        // The next time begins with all threads free.
+        // The next repetition begins with all threads free.
         long rest = total();
         pools[0].execute(Versus::count);
         await(rest, 1);
         return elapsed;
     }
 
-    /** What it costs to execute when many wait already. */
+    /** The cost of `execute` when many tasks are queued already. */
     static double[] backlog(Case c) throws Exception {
         int more = 10_000;
         ExecutorService pool = started(pool(c, Shape.FIXED), c.workers);
@@ -726,7 +728,7 @@ final class Versus {
         return pool;
     }
 
-    /** So many timers are worth measuring. */
+    /** The minimum number of timers per measurement. */
     static final long ENOUGH = 400_000;
 
     static double[] timers(Case c) throws Exception {
@@ -735,7 +737,7 @@ final class Versus {
         long before = total();
         // The threads start with the first timers.
         inAndOut(pool, Math.max(2 * c.workers, Math.min(c.size, ENOUGH)), random);
-        // A few are done again and again, for a time that can be measured.
+        // A small number of timers is repeated, until the time is long enough to be measured.
         long times = Math.max(1, ENOUGH / c.size);
         double[] nanos = new double[2];
         for (long time = 0; time < times; time++) {
@@ -748,7 +750,7 @@ final class Versus {
         return new double[] {nanos[0] / (times * c.size), nanos[1] / (times * c.size)};
     }
 
-    /** How long it takes to insert and to cancel so many. */
+    /** The times to insert and to cancel `size` timers. */
     static long[] inAndOut(ScheduledThreadPoolExecutor pool, long size, SplittableRandom random) {
         long[] delays = random.longs(size, 60_000_000_000L, 120_000_000_000L).toArray();
         Future<?>[] keys = new Future<?>[delays.length];
@@ -788,7 +790,7 @@ final class Versus {
         Set<Long> threads = ids();
         threads.removeAll(others);
         long begin = cpuTime(threads);
-        // It looks for the end only when that is near, not to disturb what is measured.
+        // Polls for the end only when it is near, so that it does not disturb the measurement.
         TimeUnit.NANOSECONDS.sleep(first + 5_000L * c.size - System.nanoTime());
         await(before, c.size);
         double used = cpuTime(threads) - begin;

@@ -1,5 +1,5 @@
 //! A bounded number of threads for blocking work: waves of sleeping tasks, and lanes of which one
-//! is held up.
+//! is blocked.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -36,7 +36,7 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     let full = resident()?;
     gate.open();
     count.wait_for(case.size)?;
-    // Idle threads give memory back after a moment.
+    // Idle threads free memory after a short time.
     thread::sleep(A_MOMENT);
     let drained = resident()?;
     pool.close();

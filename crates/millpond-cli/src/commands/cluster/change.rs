@@ -1,4 +1,4 @@
-//! The commands that change something. All of them need `--write`.
+//! The commands that modify the database. All need `--write`.
 
 use millpond_cluster::{Admin, CancelAnswer, Cluster, QueueStats, TaskId, WorkerId};
 use serde_json::json;
@@ -8,7 +8,7 @@ use super::{Common, complain, failed, no, print_json, show};
 use crate::error::{Error, Outcome};
 use crate::term;
 
-/// The answer is no if a task had ended already or is not known.
+/// The answer is no if a task has already ended or is unknown.
 pub(super) fn cancel(target: &Target, ids: &[TaskId]) -> Result<Outcome, Error> {
     let mut answers = Vec::new();
     for id in ids {
@@ -30,7 +30,9 @@ pub(super) fn cancel(target: &Target, ids: &[TaskId]) -> Result<Outcome, Error> 
 fn tell_cancel(id: TaskId, answer: CancelAnswer) -> Result<(), Error> {
     match answer {
         CancelAnswer::Cancelled => term::print(&format!("{id} is cancelled\n"))?,
-        CancelAnswer::Requested => term::print(&format!("{id} runs; its worker is asked to stop it\n"))?,
+        CancelAnswer::Requested => {
+            term::print(&format!("{id} is running; its worker was asked to stop it\n"))?
+        }
         CancelAnswer::AlreadyDone => complain(format_args!("task {id} has ended already")),
         CancelAnswer::Unknown => {
             complain(format_args!("there is no task {id}, or its record is no longer kept"))
@@ -72,12 +74,12 @@ pub(super) fn drain(target: &Target, worker: &str) -> Result<Outcome, Error> {
         return Ok(no(format_args!("there is no worker '{worker}'; `workers` lists them")));
     }
     if !target.json {
-        term::print(&format!("worker {worker} is asked to drain; `workers` shows when it is gone\n"))?;
+        term::print(&format!("worker {worker} was asked to drain; `workers` shows when it has ended\n"))?;
     }
     Ok(Outcome::Yes)
 }
 
-/// Makes the database. One that is there already is left as it is.
+/// Creates the database. An existing one is not changed.
 pub(super) fn init(common: &Common) -> Result<Outcome, Error> {
     require_write(common, "init")?;
     let address = target::address(common)?;

@@ -1,7 +1,7 @@
 //! Dead letters: list, retry, purge.
 //!
-//! A dead letter keeps its outcome, and a retry is a new task. The id of the new task is made from
-//! the id of the dead letter, so that a second `retry` of the same dead letter submits nothing.
+//! A retry is a new task; the dead letter keeps its outcome. The new id is derived from that of the
+//! dead letter, so retrying the same dead letter again submits nothing.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ struct ListArgs {
     /// List at most this many
     #[arg(long, value_name = "N", default_value = "50", value_parser = super::limit)]
     limit: u64,
-    /// Continue behind this place, which an earlier list named
+    /// Continue after this place, which an earlier list printed
     #[arg(long, value_name = "PLACE", default_value_t = 0, hide_default_value = true)]
     after: u64,
 }
@@ -99,7 +99,7 @@ fn list(target: &Target, args: &ListArgs) -> Result<Outcome, Error> {
     Ok(Outcome::Yes)
 }
 
-/// The id and the reason in one line, the error below it: that is what decides about a retry.
+/// Id and reason in one line, the error below: the basis for the decision to retry.
 fn letter(task: &TaskInfo, screen: &Screen) -> String {
     let ended = task.finished.map_or_else(String::new, |at| show::relative(at, show::now()));
     let reason = task.reason.map_or_else(String::new, |reason| format!("{reason}, "));
@@ -114,14 +114,14 @@ fn letter(task: &TaskInfo, screen: &Screen) -> String {
     text
 }
 
-/// What became of one retry.
+/// The result of one retry.
 enum Retried {
     As(TaskId),
     Before(TaskId),
     NotDead,
 }
 
-/// Retries in batches, each of which is one transaction of the engine.
+/// Retries in batches, each in one transaction.
 fn retry(target: &Target, args: &RetryArgs) -> Result<Outcome, Error> {
     let mut told = Told { rows: Vec::new(), done: 0, before: 0, missing: 0 };
     let mut filter = TaskFilter { limit: BATCH, ..filter(target, args.name.as_ref(), 0) };
@@ -144,10 +144,10 @@ fn retry(target: &Target, args: &RetryArgs) -> Result<Outcome, Error> {
     Ok(if told.missing > 0 && !args.all { Outcome::No } else { Outcome::Yes })
 }
 
-/// What an engine takes at a time.
+/// Maximum batch of an engine.
 const BATCH: usize = millpond_cluster::engine::BATCH_LIMIT;
 
-/// What is told of the retries in the end.
+/// The final summary of the retries.
 struct Told {
     rows: Vec<serde_json::Value>,
     done: u64,

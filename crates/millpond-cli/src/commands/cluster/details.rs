@@ -1,4 +1,4 @@
-//! Everything about one task, as text.
+//! All details of one task, as text.
 
 use millpond_cluster::state::{Attempt, AttemptEnd, Millis};
 use millpond_cluster::{Priority, TaskDetails, TaskInfo};

@@ -1,11 +1,11 @@
-//! `millpond cluster`: looks at durable tasks and, with `--write`, changes them.
+//! `millpond cluster`: shows durable tasks and, with `--write`, changes them.
 //!
-//! `target` opens what `--on` names. `read` holds the commands that only look, `change` those that
-//! change something, `dead` the dead letters, `watch` the view that repeats, `bench` the
-//! measurements. `show` has the texts that they share.
+//! `target` opens the database that `--on` names. `read` has the read-only commands, `change` those
+//! that modify, `dead` the dead letters, `watch` the repeating view, `bench` the measurements, and
+//! `show` the shared texts.
 //!
-//! Only `bench` begins a worker, for a queue of its own: the command never runs a task of others
-//! and never expires their leases.
+//! Only `bench` starts a worker, on its own queue. No command runs a task of another queue or
+//! expires its lease.
 
 mod bench;
 mod change;
@@ -26,7 +26,7 @@ use self::target::Target;
 use crate::error::{Error, Outcome};
 use crate::{term, units};
 
-/// Look at durable tasks, and manage them.
+/// Inspect and manage durable tasks.
 ///
 /// Reads a database of the crate millpond-cluster while its workers run. Without a command it shows
 /// the status. Commands that change something need --write.
@@ -45,7 +45,7 @@ struct Common {
     /// The database, such as sqlite:jobs.db
     #[arg(long, value_name = "URL", global = true)]
     on: Option<String>,
-    /// The queue; without it all, and to change one of several it must be named
+    /// The queue [default: all]. Required to change one of several queues
     #[arg(long, value_name = "NAME", global = true)]
     queue: Option<String>,
     /// Allow the command to change something
@@ -88,7 +88,7 @@ enum Command {
         /// The name of the worker, as `workers` lists it
         worker: String,
     },
-    /// Show the queues and their rates again and again
+    /// Show the queues and their rates repeatedly
     Watch(watch::Args),
     /// Check the database; the exit status is 1 if something is wrong
     Doctor {
@@ -100,14 +100,14 @@ enum Command {
     ///
     /// Measures the throughput with many tasks in flight, the round trip with one, submits and
     /// claims in batches, and the disk that a waiting task takes. It works in a queue of its own,
-    /// millpond-bench, and removes it at the end, also after Ctrl-C or an error. A file that is not
-    /// there is made and removed. --on memory: measures the memory engine, without --write.
+    /// millpond-bench, and removes it at the end, also after Ctrl-C or an error. A missing
+    /// file is created and removed. --on memory: measures the memory engine, without --write.
     Bench(bench::Args),
-    /// Make the database (needs --write)
+    /// Create the database (needs --write)
     Init,
-    /// Bring the schema to the version of this program (needs --write)
+    /// Upgrade the schema to the version of this program (needs --write)
     Migrate,
-    /// Give the space of deleted records back (needs --write)
+    /// Return the space of deleted records to the system (needs --write)
     Compact,
 }
 
@@ -125,7 +125,7 @@ struct TasksArgs {
     /// List at most this many
     #[arg(long, value_name = "N", default_value = "50", value_parser = limit)]
     limit: u64,
-    /// Continue behind this place, which an earlier list named
+    /// Continue after this place, which an earlier list printed
     #[arg(long, value_name = "PLACE", default_value_t = 0, hide_default_value = true)]
     after: u64,
 }
@@ -141,7 +141,7 @@ problem), 2 on error.";
 
 fn limit(text: &str) -> Result<u64, String> {
     match units::count(text)? {
-        0 => Err("a list of 0 shows nothing; use at least 1".to_owned()),
+        0 => Err("use at least 1".to_owned()),
         limit => Ok(limit),
     }
 }
@@ -168,7 +168,7 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     }
 }
 
-/// An engine error ends the command; its text says what it was about.
+/// An engine error ends the command. Its text names the cause.
 fn failed(error: impl std::fmt::Display) -> Error {
     Error::new(error)
 }
@@ -177,14 +177,14 @@ fn print_json(value: &Value) -> Result<(), Error> {
     term::print(&format!("{value:#}\n"))
 }
 
-/// The command ran, and the answer is no. The reason goes to stderr, so that stdout stays empty or
-/// JSON.
+/// The command ran, and the answer is no. Prints the reason to stderr, so that stdout remains empty
+/// or valid JSON.
 fn no(reason: impl std::fmt::Display) -> Outcome {
     complain(reason);
     Outcome::No
 }
 
-/// One line on stderr. If nobody reads it, the exit status still tells.
+/// Prints one line to stderr. Ignores errors: the exit status is still correct.
 fn complain(reason: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "millpond: {reason}");
 }

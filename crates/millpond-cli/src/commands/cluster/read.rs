@@ -1,4 +1,4 @@
-//! The commands that only look.
+//! The read-only commands.
 
 use std::fmt::Write;
 
@@ -219,7 +219,7 @@ pub(super) fn collect(target: &Target, mut filter: TaskFilter, limit: u64) -> Re
 fn task_table(page: &TaskPage, screen: &Screen) -> String {
     let now = show::now();
     let several = page.tasks.iter().any(|task| task.queue != page.tasks[0].queue);
-    // Right, because a column of text may be cut, and a cut id cannot be pasted.
+    // The id is the last column: columns of text may be cut, and a cut id cannot be pasted.
     let id = format!("{:<36}", "task");
     let mut headers = vec![(id.as_str(), Align::Right), ("state", Align::Left), ("name", Align::Left)];
     headers.extend([("attempt", Align::Right), ("age", Align::Right)]);

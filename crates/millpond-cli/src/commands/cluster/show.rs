@@ -10,7 +10,7 @@ use crate::picture::{Align, Table, wrapped};
 use crate::term::{Colour, Screen};
 use crate::units;
 
-/// Ready for longer than this needs attention.
+/// A task that is ready for longer than this needs attention.
 const OLD: Duration = Duration::from_secs(60);
 
 /// The time of this machine, which is also the clock of an SQLite engine.
@@ -19,12 +19,12 @@ pub(super) fn now() -> Millis {
     Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX)
 }
 
-/// The time from `from` to `to`; zero if the clock went back.
+/// The time from `from` to `to`; zero if the clock was set back.
 pub(super) fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(u64::try_from(to.saturating_sub(from)).unwrap_or(0))
 }
 
-/// A duration that an operator reads: `850 ms`, `12 s`, `2m05s`, `3h01m`, `4d 02h`.
+/// A readable duration: `850 ms`, `12 s`, `2m05s`, `3h01m`, `4d 02h`.
 pub(super) fn span(time: Duration) -> String {
     match time.as_secs() {
         s if s >= 86_400 => format!("{}d {:02}h", s / 86_400, s / 3600 % 24),
@@ -35,7 +35,7 @@ pub(super) fn span(time: Duration) -> String {
     }
 }
 
-/// How long ago, or how far ahead.
+/// A time relative to `now`: in the past or in the future.
 pub(super) fn relative(at: Millis, now: Millis) -> String {
     if at > now {
         format!("in {}", span(between(now, at)))
@@ -44,7 +44,7 @@ pub(super) fn relative(at: Millis, now: Millis) -> String {
     }
 }
 
-/// A moment in UTC, as `2026-01-31 23:59:59Z`.
+/// A time in UTC: `2026-01-31 23:59:59Z`.
 pub(super) fn date(at: Millis) -> String {
     let seconds = at.div_euclid(1000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -53,9 +53,9 @@ pub(super) fn date(at: Millis) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The date of a day, counted from 1970-01-01, in the Gregorian calendar.
+/// The Gregorian date of a day number, counted from 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
-    // Years that begin in March, so that the leap day is the last day of a year.
+    // Let years begin in March, so that the leap day is the last day of a year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -82,13 +82,13 @@ pub(super) fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A text of others in one line, without control characters.
+/// Untrusted text in one line, without control characters.
 pub(super) fn one_line(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     clean.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A label and its text, which is wrapped beside it.
+/// A label and its text, wrapped beside it.
 pub(super) fn labelled(label: &str, value: &str, screen: &Screen) -> String {
     const COLUMN: usize = 12;
     let text = wrapped(value, screen.width.max(40), &" ".repeat(COLUMN + 2));
@@ -119,7 +119,7 @@ pub(super) fn state(state: State, screen: &Screen) -> String {
     screen.paint(colour, state.name()).to_string()
 }
 
-/// A count that stands out unless it is zero.
+/// A count, highlighted unless it is zero.
 fn alarming(count: u64, screen: &Screen) -> String {
     let text = units::show_count(count);
     if count == 0 { text } else { screen.paint(Colour::Red, text).to_string() }
@@ -130,7 +130,7 @@ fn mode(stats: &QueueStats, screen: &Screen) -> String {
     if stats.mode == Mode::Open { name.to_owned() } else { screen.paint(Colour::Yellow, name).to_string() }
 }
 
-/// What each queue holds now, with its rates if they are known.
+/// State of each queue, with its rates if they are known.
 pub(super) fn queue_table(queues: &[QueueStats], rates: Option<&[Rates]>, screen: &Screen) -> String {
     let mut headers = vec![("queue", Align::Left), ("mode", Align::Left)];
     headers.extend(["ready", "delayed", "running", "dead", "oldest"].map(|name| (name, Align::Right)));
@@ -151,12 +151,12 @@ pub(super) fn queue_table(queues: &[QueueStats], rates: Option<&[Rates]>, screen
     table.draw_within("", screen.width)
 }
 
-/// How fast a queue moves.
+/// The rates of a queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rates {
-    /// Tasks accepted in a second.
+    /// Tasks accepted per second.
     pub(super) accepted: f64,
-    /// Tasks that ended in a second.
+    /// Tasks ended per second.
     pub(super) ended: f64,
 }
 
@@ -166,15 +166,15 @@ impl Rates {
     }
 }
 
-/// A worker that was silent for longer than this may be gone.
+/// A worker that did not announce itself for longer than this may be gone.
 const SILENT_MS: Millis = 60_000;
 
-/// Tells whether a worker announced itself in the last minute.
+/// Returns true if the worker announced itself within the last minute.
 pub(super) fn is_alive(worker: &WorkerRow) -> bool {
     now().saturating_sub(worker.seen) <= SILENT_MS
 }
 
-/// What an operator should look at, one sentence each.
+/// The problems that need attention, one sentence each.
 pub(super) fn attention(queues: &[QueueStats], workers: &[WorkerRow]) -> Vec<String> {
     let sentences = queues.iter().flat_map(|stats| {
         let queue = one_line(&stats.queue);
@@ -216,8 +216,8 @@ pub(super) fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", units::show_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// The figures of a queue, with times in milliseconds as everywhere in the JSON. Those of this
-/// process are left out: it ends no task.
+/// The figures of a queue. Times are in milliseconds, as everywhere in the JSON. Leaves out the
+/// counters of this process, which ends no tasks.
 pub(super) fn queue_json(stats: &QueueStats) -> Value {
     let mut value = json!(stats);
     if let Some(object) = value.as_object_mut() {

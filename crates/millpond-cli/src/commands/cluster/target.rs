@@ -1,7 +1,7 @@
-//! What `--on` names, opened.
+//! Opens the database that `--on` names.
 //!
-//! The library makes a database that is not there. A command that only looks must not do that: a
-//! mistyped name would become an empty database that reports no tasks.
+//! The library creates a missing database. A read-only command must not: a mistyped name would
+//! become an empty database without tasks.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use millpond_cluster::{Admin, Cluster, QueueStats};
 use super::{Common, failed};
 use crate::error::Error;
 
-/// An open database and the options that hold for every command.
+/// An open database, and the options common to all commands.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) cluster: Cluster,
     pub(super) admin: Admin,
-    /// The address as it was given.
+    /// The address as the user gave it.
     pub(super) address: String,
     pub(super) json: bool,
-    /// The queue that was asked for.
+    /// The requested queue.
     pub(super) queue: Option<String>,
 }
 
@@ -37,13 +37,13 @@ impl Target {
         Ok(target)
     }
 
-    /// As [`open`](Self::open), and refuses without `--write`.
+    /// Like [`open`](Self::open), but fails without `--write`.
     pub(super) fn open_to_write(common: &Common, command: &str) -> Result<Target, Error> {
         require_write(common, command)?;
         Target::open(common)
     }
 
-    /// A mistyped queue must not look like an empty one, and `pause` must not make it.
+    /// Refuses an unknown queue: it would look empty, and `pause` would create it.
     fn check_queue(&self) -> Result<(), Error> {
         let Some(queue) = &self.queue else { return Ok(()) };
         let names = self.queue_names()?;
@@ -59,7 +59,7 @@ impl Target {
         Ok(names)
     }
 
-    /// The queues to show, by name.
+    /// The queues to show, sorted by name.
     pub(super) fn queues(&self) -> Result<Vec<QueueStats>, Error> {
         let mut queues = self.admin.queues().map_err(failed)?;
         queues.retain(|stats| self.queue.as_ref().is_none_or(|queue| *queue == stats.queue));
@@ -67,7 +67,7 @@ impl Target {
         Ok(queues)
     }
 
-    /// The queue to change: the one that was named, or the only one.
+    /// The queue to change: the requested one, or the only one.
     pub(super) fn one_queue(&self) -> Result<Cluster, Error> {
         if let Some(queue) = &self.queue {
             return Ok(self.cluster.queue(queue));
@@ -96,7 +96,7 @@ pub(super) fn require_write(common: &Common, command: &str) -> Result<(), Error>
     Err(Error::new(format_args!("{command} changes the database; add --write to allow it")))
 }
 
-/// The address, which must name a database that can outlive a process.
+/// The address. It must name a database that outlives the process.
 pub(super) fn address(common: &Common) -> Result<&str, Error> {
     let Some(address) = common.on.as_deref() else {
         return Err(Error::new("name the database with --on, such as --on sqlite:jobs.db"));
@@ -107,7 +107,7 @@ pub(super) fn address(common: &Common) -> Result<&str, Error> {
     Ok(address)
 }
 
-/// As [`address`], and the file is there.
+/// Like [`address`], and requires that the file exists.
 pub(super) fn existing(common: &Common) -> Result<&str, Error> {
     let address = address(common)?;
     match file(address) {
@@ -126,7 +126,7 @@ pub(super) fn file(address: &str) -> Option<&Path> {
     Some(Path::new(path))
 }
 
-/// An empty file is no database yet, and opening it would make it one.
+/// Opening an empty file would turn it into a database.
 pub(super) fn has_content(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|file| file.len() > 0)
 }

@@ -1,7 +1,7 @@
-//! `watch`: the queues and their rates, again and again.
+//! `watch`: shows the queues and their rates repeatedly.
 //!
-//! On a terminal each view replaces the one before. In a pipe there is one view after the other,
-//! and with `--json` one line each. Ctrl-C ends it.
+//! On a terminal each view replaces the previous one. In a pipe the views follow each other; with
+//! `--json` each is one line. Ctrl-C ends the command.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ pub(super) fn run(target: &Target, args: &Args) -> Result<Outcome, Error> {
     Ok(Outcome::Yes)
 }
 
-/// The figures of one moment.
+/// The figures at one time.
 struct Reading {
     at: Instant,
     queues: Vec<QueueStats>,

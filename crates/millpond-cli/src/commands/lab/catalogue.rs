@@ -1,4 +1,4 @@
-//! The workloads that come with the command.
+//! The built-in workloads.
 
 use super::play::Pace;
 use super::producer_consumer;
@@ -6,7 +6,7 @@ use super::record::Record;
 use super::workload::{Origin, Workload, read};
 use crate::error::Error;
 
-/// One of them.
+/// One built-in workload.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BuiltIn {
     pub(super) name: &'static str,
@@ -15,13 +15,13 @@ pub(super) struct BuiltIn {
 
 #[derive(Debug, Clone, Copy)]
 enum Made {
-    /// Of a workload file.
+    /// A workload file.
     File(&'static str),
-    /// Of a program.
+    /// A program.
     Program { about: &'static str, play: fn(Pace) -> Result<Record, Error> },
 }
 
-/// What can be played.
+/// A workload that can be played.
 #[derive(Debug)]
 pub(super) enum Piece {
     Workload(Workload),
@@ -37,7 +37,7 @@ macro_rules! file {
     };
 }
 
-/// All of them, in the order in which one might read them.
+/// All built-in workloads, in a sensible reading order.
 pub(super) const BUILT_IN: &[BuiltIn] = &[
     file!("growth"),
     file!("stages"),
@@ -78,7 +78,7 @@ impl BuiltIn {
         }
     }
 
-    /// The workload file, if it is made of one.
+    /// The text of the workload file, unless it is a program.
     pub(super) fn source(self) -> Option<&'static str> {
         match self.made {
             Made::File(source) => Some(source),
@@ -95,7 +95,7 @@ impl Piece {
         }
     }
 
-    /// The workload's advice, if it gives one.
+    /// The workload's advice, if it has any.
     pub(super) fn verdict(&self) -> Option<&str> {
         match self {
             Piece::Workload(workload) => workload.verdict.as_deref(),

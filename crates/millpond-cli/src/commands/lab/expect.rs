@@ -1,4 +1,4 @@
-//! Compares what was seen with what the workload says must come out.
+//! Compares what happened with the expectations of the workload.
 
 use super::record::Record;
 use super::workload::{Expect, Figure};
@@ -26,7 +26,7 @@ impl Figure {
     }
 }
 
-/// Notes in `record` what was expected and did not come.
+/// Adds the unmet expectations to `record`.
 pub(super) fn check(record: &mut Record, expect: &Expect) {
     let mut unmet = Vec::new();
     for (figure, bound) in &expect.figures {

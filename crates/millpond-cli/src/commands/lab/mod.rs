@@ -1,7 +1,7 @@
 //! `millpond lab`: plays a workload on real pools and shows what happened.
 //!
-//! `workload` describes what to play, `play` plays it, `record` holds what happened, `show` draws
-//! it. `catalogue` has the built-in workloads.
+//! `workload` describes what to play, `play` plays it, `record` has the results, and `show`
+//! presents them. `catalogue` has the built-in workloads.
 
 mod catalogue;
 mod expect;
@@ -64,7 +64,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Any text. A type of its own, because it tells a shell which names to complete.
+/// Any text. A type of its own, so that shells can complete the names.
 #[derive(Debug, Clone)]
 struct WorkloadName;
 
@@ -83,7 +83,7 @@ impl TypedValueParser for WorkloadName {
 fn speed(text: &str) -> Result<f64, String> {
     match units::amount(text)? {
         factor if (0.001..=1e6).contains(&factor) => Ok(factor),
-        _ => Err("a speed is from 0.001 to 1000000".to_owned()),
+        _ => Err("give a factor from 0.001 to 1000000".to_owned()),
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     if args.list || args.workloads.is_empty() {
         return list(&screen);
     }
-    // Check everything before playing: a mistake should not cost the time of a run.
+    // Check everything before playing, so that a mistake is reported at once.
     let pieces = args.workloads.iter().map(|name| find(name)).collect::<Result<Vec<Piece>, Error>>()?;
     check_files(&args)?;
     let mut all_well = true;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     Ok(if all_well { Outcome::Yes } else { Outcome::No })
 }
 
-/// Refuses a file that cannot be written, and a file that two options name.
+/// Refuses a file that cannot be written, or that two options name.
 fn check_files(args: &Args) -> Result<(), Error> {
     let named: Vec<(&str, &PathBuf)> =
         [("--svg", &args.svg), ("--html", &args.html), ("--trace", &args.trace)]
@@ -139,8 +139,8 @@ fn check_files(args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-/// Plays all scenes; `after_each` is given the number of a scene, if it is one of several, and what
-/// was seen.
+/// Plays all scenes. Passes each record to `after_each`, with the number of the scene if there are
+/// several.
 fn play_piece(
     piece: &Piece,
     pace: Pace,

@@ -1,8 +1,7 @@
-//! The workload `producer-consumer`: two tasks and a queue between them, the library's own
-//! `ArrayBlockingQueue`.
+//! The workload `producer-consumer`: two tasks connected by an `ArrayBlockingQueue` of the library.
 //!
-//! Here the queue does not belong to a pool, so this is a program and not a workload file. The
-//! items are on record as tasks are: handed in by the producer, run by the consumer.
+//! The queue does not belong to a pool, so this is a program instead of a workload file. Items are
+//! recorded like tasks: submitted by the producer, run by the consumer.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex, PoisonError};
@@ -24,18 +23,18 @@ const SAYS: &str = "The producer puts three items at once; with the fourth it ha
 
 const PLACES: usize = 3;
 const ITEMS: usize = 4;
-/// How long the consumer takes for an item.
+/// How long the consumer takes per item.
 const WORK: Duration = Duration::from_secs(1);
-/// How long the consumer lets the producer wait before it begins.
+/// How long the consumer waits before it begins.
 const LATE: Duration = Duration::from_secs(1);
 
 const PRODUCER: &str = "producer";
 const CONSUMER: &str = "consumer";
 
-/// What happens to an item, in this order.
+/// Events of an item, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// About to be put.
+    /// The producer is about to put it.
     Puts {
         full: bool,
     },
@@ -44,7 +43,7 @@ enum Event {
     Done,
 }
 
-/// An event, and what the queue and the pool were like just after it.
+/// An event, and the state of queue and pool right after it.
 struct Report {
     at: Duration,
     item: usize,
@@ -54,22 +53,22 @@ struct Report {
     active: usize,
 }
 
-/// What the two tasks share.
+/// State that the two tasks share.
 struct Shop {
     origin: Instant,
     pace: Pace,
     pool: ThreadPoolExecutor,
     queue: ArrayBlockingQueue<usize>,
-    /// Both are there.
+    /// Both tasks have started.
     opening: Barrier,
-    /// The producer can go no further.
+    /// The producer is blocked.
     blocked: AtomicBool,
     reports: Mutex<Vec<Report>>,
 }
 
 type Uninterrupted = Result<(), interrupt::Interrupted>;
 
-/// Plays it.
+/// Plays the workload.
 pub(super) fn play(pace: Pace) -> Result<Record, Error> {
     let shop = Arc::new(Shop {
         origin: Instant::now(),
@@ -112,7 +111,7 @@ impl Shop {
         Ok(())
     }
 
-    /// Begins when the producer can go no further, so that everybody sees that it cannot.
+    /// Begins when the producer is blocked, so that this is visible.
     fn consume(&self) -> Uninterrupted {
         self.opening.wait();
         while !self.blocked.load(Ordering::Acquire) {
@@ -178,7 +177,7 @@ fn record(mut reports: Vec<Report>, end: Duration, pace: Pace) -> Record {
     }
 }
 
-/// What became of an item.
+/// Converts the events of an item to a record.
 fn item_record(item: usize, reports: &[Report], pace: Pace) -> TaskRecord {
     let ours = || reports.iter().filter(|report| report.item == item);
     let at = |wanted: fn(Event) -> bool| {
@@ -192,7 +191,7 @@ fn item_record(item: usize, reports: &[Report], pace: Pace) -> TaskRecord {
     TaskRecord {
         label: item.to_string(),
         arrived,
-        // The consumer may have it before the producer can say so.
+        // The consumer may take it before the producer can report the put.
         entered: if had_to_wait { put.min(took) } else { arrived },
         how: How::Queued,
         threads_after: after.map_or(0, |report| report.threads),
@@ -217,7 +216,7 @@ fn steps(reports: &[Report], pace: Pace) -> Vec<StepRecord> {
             Event::Done => {
                 completed += 1;
                 if *item < ITEMS {
-                    continue; // it takes the next at once
+                    continue; // it takes the next item at once
                 }
                 format!("consumer is done with {item}")
             }

@@ -9,15 +9,14 @@ use super::show::count;
 use crate::term;
 use crate::units;
 
-/// One line that tells how far a scene is, and goes away with it.
+/// A progress line for a scene, removed on drop.
 #[derive(Debug)]
 pub(super) struct Progress {
     line: Option<ProgressBar>,
 }
 
 impl Progress {
-    /// Begins the line for a scene: the name of its workload, which scene of how many it is, its
-    /// title.
+    /// Starts the line: name of the workload, number of the scene and of all scenes, title.
     pub(super) fn begin(workload: &str, (number, of): (usize, usize), title: &str) -> Progress {
         if !term::stderr().is_terminal {
             return Progress { line: None };
@@ -31,7 +30,7 @@ impl Progress {
         Progress { line: Some(line) }
     }
 
-    /// Receives the progress of the player.
+    /// Returns the callback for the player's progress reports.
     pub(super) fn onlooker(&self) -> Option<impl Fn(Glance) + Sync> {
         self.line.as_ref().map(|line| {
             |glance: Glance| {
@@ -48,8 +47,8 @@ impl Progress {
     }
 }
 
-/// Cut short, so that 80 columns have room for what changes; and a line that is broken by the
-/// terminal cannot be taken away again.
+/// Shortens the text, so that 80 columns have room for the numbers. A line that the terminal wraps
+/// cannot be removed.
 fn cut(text: &str) -> String {
     const MOST: usize = 22;
     match text.char_indices().nth(MOST) {

@@ -1,5 +1,5 @@
-//! What was seen in a scene: tasks, threads, steps. Plain data, in the workload's own time; how it
-//! looks is decided in `show`.
+//! The record of a scene: tasks, threads, steps. Plain data in the workload's time; `show` presents
+//! it.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use serde::{Serialize, Serializer};
 
 use super::workload::Figure;
 
-/// All that was seen.
+/// The record of one scene.
 #[derive(Debug, Serialize)]
 pub(crate) struct Record {
     pub(crate) title: String,
     pub(crate) says: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) pool: String,
-    /// How many tasks the queue takes, if it has a bound.
+    /// Capacity of the queue, if it is bounded.
     pub(crate) queue_capacity: Option<usize>,
-    /// The pool's sizes, where it has them.
+    /// The sizes of the pool, if it has them.
     pub(crate) core_threads: Option<usize>,
     pub(crate) max_threads: Option<usize>,
     pub(crate) speed: f64,
-    /// What the lane of the submitter is called.
+    /// The name of the submitter's lane.
     pub(crate) caller: &'static str,
-    /// In the order of their arrival.
+    /// In order of arrival.
     pub(crate) tasks: Vec<TaskRecord>,
-    /// In the order of their start.
+    /// In order of start.
     pub(crate) threads: Vec<ThreadRecord>,
     pub(crate) steps: Vec<StepRecord>,
     pub(crate) notes: Vec<String>,
     pub(crate) ending: Ending,
-    /// Before the end: what the last step left.
+    /// Number of threads after the last step, before the shutdown.
     pub(crate) threads_at_end: usize,
     pub(crate) peak_threads: usize,
-    /// When the last step was done.
+    /// When the last step ended.
     #[serde(serialize_with = "seconds")]
     pub(crate) end: Duration,
-    /// What the workload expects and did not come; empty if all is well.
+    /// Expectations that were not met; empty if all were.
     pub(crate) unmet: Vec<String>,
-    /// How many things it expects.
+    /// Number of expectations.
     pub(crate) expected: usize,
 }
 
@@ -48,25 +48,25 @@ pub(crate) struct TaskRecord {
     pub(crate) label: String,
     #[serde(serialize_with = "seconds")]
     pub(crate) arrived: Duration,
-    /// When it came into the queue, if it did: later than it arrived if it was refused at first.
+    /// When it entered the queue, if it did: later than it arrived if it was refused at first.
     #[serde(skip)]
     pub(crate) entered: Duration,
     pub(crate) how: How,
-    /// The pool afterwards.
+    /// Number of threads after its admission.
     pub(crate) threads_after: usize,
     pub(crate) queued_after: usize,
-    /// The submitter had to wait for room so long.
+    /// How long the submitter was blocked.
     #[serde(serialize_with = "maybe_seconds", skip_serializing_if = "Option::is_none")]
     pub(crate) blocked: Option<Duration>,
-    /// None if it never ran; several for a series.
+    /// Empty if it never ran; several for a periodic task.
     pub(crate) runs: Vec<RunRecord>,
-    /// It was dropped without having run.
+    /// Set if it was dropped without having run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) gone: Option<Gone>,
-    /// What the submitter was told.
+    /// The error that the submitter got.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Again and again.
+    /// Whether it is periodic.
     pub(crate) series: bool,
 }
 
@@ -77,16 +77,16 @@ impl TaskRecord {
     }
 }
 
-/// How the pool took a task.
+/// How the pool admitted a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum How {
     CoreThread,
     ExtraThread,
-    /// Of a scheduler, which has no core size.
+    /// In a scheduler, which has no core size.
     NewThread,
     Queued,
-    /// Handed over to a thread that was waiting for one.
+    /// Handed over to an idle thread.
     IdleThread,
     RanInCaller,
     Rejected,
@@ -105,7 +105,7 @@ impl How {
         How::Discarded,
     ];
 
-    /// For a table.
+    /// The name in a table.
     pub(crate) fn name(self) -> &'static str {
         match self {
             How::CoreThread => "new core thread",
@@ -125,7 +125,7 @@ pub(crate) struct RunRecord {
     pub(crate) thread: String,
     #[serde(serialize_with = "seconds")]
     pub(crate) begin: Duration,
-    /// Of one that still runs: the end of the scene.
+    /// For a run that has not ended: the end of the scene.
     #[serde(serialize_with = "seconds")]
     pub(crate) end: Duration,
     pub(crate) ended: Ended,
@@ -145,7 +145,7 @@ pub(crate) enum Ended {
 pub(crate) struct Gone {
     #[serde(serialize_with = "seconds")]
     pub(crate) at: Duration,
-    /// The task for which it had to go.
+    /// The task that replaced it, under `DiscardOldest`.
     pub(crate) in_favour_of: Option<String>,
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct StepRecord {
     pub(crate) active: usize,
     pub(crate) queued: usize,
     pub(crate) completed: u64,
-    /// The pool in its own words.
+    /// The pool's `Display` text.
     pub(crate) pool: String,
 }
 
@@ -180,17 +180,17 @@ pub(crate) struct Ending {
     #[serde(serialize_with = "seconds")]
     pub(crate) elapsed: Duration,
     pub(crate) never_run: Vec<String>,
-    /// A step asked for it.
+    /// Whether a step requested it.
     pub(crate) asked_for: bool,
 }
 
-/// The name of the submitter's lane, unless it has another one.
+/// The default name of the submitter's lane.
 pub(crate) const CALLER: &str = "caller";
 
 impl Record {
     pub(crate) fn count(&self, how: How) -> usize {
         match how {
-            // Also those that were queued first, and then had to go for another.
+            // Includes tasks that were queued first and later replaced by another.
             How::Discarded => self.tasks.iter().filter(|task| task.was_discarded()).count(),
             how => self.tasks.iter().filter(|task| task.how == how).count(),
         }
@@ -223,7 +223,7 @@ impl Record {
         count as u64
     }
 
-    /// All runs with the number of their task, in the order in which they began.
+    /// All runs, each with the number of its task, in the order of their beginnings.
     pub(crate) fn runs(&self) -> Vec<(usize, &RunRecord)> {
         let runs =
             self.tasks.iter().enumerate().flat_map(|(at, task)| task.runs.iter().map(move |run| (at, run)));
@@ -239,13 +239,13 @@ impl Record {
         end.unwrap_or_default().saturating_sub(begin)
     }
 
-    /// Tasks that ran, per second.
+    /// Completed tasks per second.
     pub(crate) fn throughput(&self) -> f64 {
         let seconds = self.makespan().as_secs_f64();
         if seconds > 0.0 { self.figure(Figure::Ran) as f64 / seconds } else { 0.0 }
     }
 
-    /// How long the tasks that ran had waited, the shortest first.
+    /// Waiting times of the tasks that ran, sorted.
     pub(crate) fn waits(&self) -> Vec<Duration> {
         let one_shots = self.tasks.iter().filter(|task| !task.series);
         let mut waits: Vec<Duration> = one_shots.filter_map(TaskRecord::wait).collect();
@@ -253,10 +253,10 @@ impl Record {
         waits
     }
 
-    /// How many tasks wait in the queue, each time that it changes.
+    /// The queue length after each change.
     ///
-    /// A task counts until it begins. A worker takes it a moment earlier, so the count can be above
-    /// what the queue holds at all; then it is as much as that.
+    /// A task counts until it begins. A worker takes it slightly earlier, so the count can exceed
+    /// the capacity; it is then cut to the capacity.
     pub(crate) fn depth(&self) -> Vec<(Duration, usize)> {
         let most = self.queue_capacity.unwrap_or(usize::MAX);
         let waiting = self.tasks.iter().filter(|task| task.how == How::Queued && !task.series);
@@ -269,7 +269,7 @@ impl Record {
         .collect()
     }
 
-    /// When each refused or discarded task was refused, in order.
+    /// Each refused or discarded task with the time of its refusal, in order.
     pub(crate) fn refusals(&self) -> Vec<(Duration, &TaskRecord)> {
         let mut refusals: Vec<(Duration, &TaskRecord)> =
             self.tasks.iter().filter_map(|task| Some((task.refused_at()?, task))).collect();
@@ -277,7 +277,7 @@ impl Record {
         refusals
     }
 
-    /// How many threads there are, each time that it changes.
+    /// The number of threads after each change.
     pub(crate) fn sizes(&self) -> Vec<(Duration, usize)> {
         steps_of(self.threads.iter().map(|thread| (thread.started, thread.stopped)))
     }
@@ -299,8 +299,7 @@ impl TaskRecord {
     }
 }
 
-/// How many intervals are open at a time, each time that it changes; an interval without an end
-/// stays open.
+/// The number of open intervals after each change. An interval without an end remains open.
 fn steps_of(intervals: impl Iterator<Item = (Duration, Option<Duration>)>) -> Vec<(Duration, usize)> {
     let mut changes: Vec<(Duration, isize)> = Vec::new();
     for (begin, end) in intervals {
@@ -320,7 +319,7 @@ fn steps_of(intervals: impl Iterator<Item = (Duration, Option<Duration>)>) -> Ve
     steps
 }
 
-/// The value below which `share` of the sorted `values` are: the nearest rank.
+/// The percentile of sorted `values` for `share`, by the nearest rank.
 pub(crate) fn percentile(values: &[Duration], share: f64) -> Duration {
     let rank = (share * values.len() as f64).ceil() as usize;
     values.get(rank.clamp(1, values.len().max(1)) - 1).copied().unwrap_or_default()

@@ -117,9 +117,9 @@ Examples:
 Exit status: 0 on success, 1 if no pool or not every given pool meets the
 target, 2 on error.";
 
-/// Refused tasks where a target does not say how many.
+/// Default limit on refused tasks.
 const USUAL_MAX_REJECTS: f64 = 0.001;
-/// Runs that judge a pool by a target.
+/// Default number of runs that judge a pool by a target.
 const USUAL_RUNS: u64 = 20;
 
 fn cores(text: &str) -> Result<usize, String> {
@@ -159,8 +159,7 @@ fn factor(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share with its percent sign. Without it, 0.5 could mean half of the tasks or one in two
-/// hundred.
+/// A share with a percent sign. Without the sign, 0.5 could mean 50 % or 0.5 %.
 fn percentage(text: &str) -> Result<f64, String> {
     match text.trim() {
         "0" => Ok(0.0),
@@ -173,7 +172,7 @@ fn percentage(text: &str) -> Result<f64, String> {
 }
 
 impl Args {
-    /// The load of `--load 1`.
+    /// The load for the factor 1.
     pub(super) fn workload(&self) -> Result<Workload, Error> {
         let (arrivals, mix) = self.tasks()?;
         let limit = match (self.during, self.count) {
@@ -187,7 +186,7 @@ impl Args {
 
     fn tasks(&self) -> Result<(Vec<Arrivals>, Mix), Error> {
         match (self.arrivals.as_slice(), &self.takes) {
-            // Arrivals and durations of one file belong together.
+            // Arrivals and durations in the same file belong together row by row.
             ([ArrivalWords::File(times)], MixWords::File(durations)) if times.path == durations.path => {
                 let (times, durations) = recorded::requests(times, durations)?;
                 Ok((vec![Arrivals::Times(times)], Mix::recorded_in_order(durations, self.cpu)))

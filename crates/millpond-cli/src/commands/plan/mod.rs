@@ -41,7 +41,7 @@ struct Case {
     formula: Option<Result<ClosedForm, Overload>>,
     /// Whether every run met the target, if there is one.
     meets: Option<bool>,
-    /// How much more load the pool bears, if it meets the target.
+    /// How much more load the pool tolerates, if it meets the target.
     breaks: Option<Headroom>,
 }
 
@@ -62,7 +62,7 @@ impl Plan {
     }
 }
 
-/// Explains what is missing by an example.
+/// Answers a missing argument with an example.
 pub(crate) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     let is_missing = error.kind() == ErrorKind::MissingRequiredArgument;
     (is_missing && arguments.get(1).is_some_and(|command| command == "plan")).then(|| {
@@ -107,7 +107,7 @@ fn check(workload: &Workload, factor: f64, is_searched: bool) -> Result<(), Erro
     }
 }
 
-/// What is the same for all loads.
+/// State that all loads share.
 struct Planner<'a> {
     runner: &'a Runner,
     target: Option<&'a Target>,
@@ -135,7 +135,7 @@ impl Planner<'_> {
         Ok(Plan { factor, workload, offered, cases, answer })
     }
 
-    /// A pool that the user gave.
+    /// A pool from the command line.
     fn case(&self, pool: NamedPool, factor: f64, workload: &Workload) -> Case {
         self.runner.progress.tell(format!("{}: {}", load_name(factor), pool.name));
         let seeds = search::judged_seeds(workload, self.settings.runs);
@@ -153,8 +153,8 @@ impl Planner<'_> {
     }
 }
 
-/// The pools of a plan without pools and without a target: three kinds with a quarter more threads
-/// than are busy on average. A load that keeps more than a million threads busy is not for a pool.
+/// The pools of a plan without `--pool` and target: three kinds, with 25 % more threads than are
+/// busy on average, but at most a million threads.
 fn usual_pools(offered: &Offered) -> Vec<NamedPool> {
     let busy = offered.busy_threads().unwrap_or(offered.cores as f64);
     let threads = ((busy * 1.25).ceil() as usize).clamp(1, 1_000_000);

@@ -7,8 +7,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::term;
 
-/// Shows what is simulated, how many of its runs are done, and for how long the plan has been
-/// working. The number of candidates of a search is not known in advance, so there is no total.
+/// Shows what is being simulated, how many of its runs are done, and the elapsed time. The number
+/// of candidates of a search is not known in advance, so there is no total.
 #[derive(Debug)]
 pub(super) struct Progress {
     line: Option<ProgressBar>,
@@ -28,7 +28,7 @@ impl Progress {
         Progress { line, done: AtomicUsize::new(0), runs: AtomicUsize::new(0) }
     }
 
-    /// Says what is simulated next.
+    /// Announces what is simulated next.
     pub(super) fn tell(&self, what: String) {
         if let Some(line) = &self.line {
             line.set_message(what);
@@ -36,7 +36,7 @@ impl Progress {
     }
 
     pub(super) fn begin_runs(&self, runs: usize) {
-        // Relaxed: only shown.
+        // Relaxed: only displayed.
         self.done.store(0, Ordering::Relaxed);
         self.runs.store(runs, Ordering::Relaxed);
         self.show(0);

@@ -15,7 +15,7 @@ use crate::units;
 /// The longest duration of a task: a hundred years.
 const LONGEST: i128 = 3_153_600_000_000_000_000;
 
-/// Moments or durations.
+/// Times or durations.
 type Times = Arc<[Nanos]>;
 
 /// Arrival times: sorted, counted from the first.
@@ -82,8 +82,8 @@ fn with_file<T>(
     skip_mark(&name, &mut text).and_then(|()| read(&name, &mut text)).map_err(Error::new)
 }
 
-/// Skips a byte order mark and refuses what is not text: a device or a binary file may have no line
-/// end for gigabytes.
+/// Skips a byte order mark and refuses binary data: a device or a binary file may have no line end
+/// for gigabytes.
 fn skip_mark(name: &str, text: &mut dyn BufRead) -> Result<(), String> {
     let start = text.fill_buf().map_err(|error| format!("cannot read {name}: {error}"))?;
     if start.contains(&0) {
@@ -100,7 +100,7 @@ type Parse = fn(&str, TimeUnit) -> Option<i128>;
 
 /// Passes the cells of some columns to `row`, row by row.
 ///
-/// A heading is needed if a column is named, and allowed otherwise.
+/// A heading is required if a column is named, otherwise optional.
 fn columns<const N: usize>(
     name: &str,
     text: &mut dyn BufRead,
@@ -157,7 +157,7 @@ fn refuse_other_separators(first: &csv::StringRecord) -> Result<(), String> {
     Err(format!("the columns are separated by {separator}; convert the file to commas and decimal points"))
 }
 
-/// The places of the columns, if the first row is a heading.
+/// The indices of the columns, if the first row is a heading.
 fn heading<const N: usize>(
     first: &csv::StringRecord,
     wanted: [(&FileWords, Parse); N],
@@ -194,13 +194,13 @@ fn read_cell(row: &csv::StringRecord, at: usize, unit: TimeUnit, parse: Parse) -
     })
 }
 
-/// Nanoseconds since 1970, or since the moment from which the file counts.
+/// Nanoseconds since 1970, or since the zero of the file's own clock.
 fn moment(text: &str, unit: TimeUnit) -> Option<i128> {
     number(text, unit).or_else(|| date(text))
 }
 
-/// A date and a time of day as in RFC 3339, such as 2031-05-17T09:30:00.25Z. Without an offset it
-/// is UTC: only differences matter.
+/// A date and time as in RFC 3339, such as 2031-05-17T09:30:00.25Z. Without an offset it counts as
+/// UTC: only differences matter.
 fn date(text: &str) -> Option<i128> {
     let Datetime { date, time, offset } = text.parse().ok()?;
     let (date, time) = date.zip(time)?;
@@ -208,7 +208,7 @@ fn date(text: &str) -> Option<i128> {
         Some(Offset::Custom { minutes }) => i128::from(minutes),
         Some(Offset::Z) | None => 0,
     };
-    // In a year that begins in March the leap day is the last, and the months follow a pattern.
+    // In a year that begins in March the leap day is the last day, and the months follow a pattern.
     let (year, month) = match date.month {
         1 | 2 => (i128::from(date.year) - 1, i128::from(date.month) + 9),
         month => (i128::from(date.year), i128::from(month) - 3),
@@ -224,8 +224,8 @@ fn date(text: &str) -> Option<i128> {
     Some(seconds * 1_000_000_000 + i128::from(time.nanosecond.unwrap_or(0)))
 }
 
-/// A number with a decimal point, in nanoseconds. Parsed digit by digit: a time since 1970 with
-/// nanoseconds has more digits than an `f64`.
+/// A decimal number, in nanoseconds. Parsed digit by digit: a time since 1970 in nanoseconds does
+/// not fit into an `f64`.
 fn number(text: &str, unit: TimeUnit) -> Option<i128> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

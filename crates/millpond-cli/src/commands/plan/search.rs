@@ -1,5 +1,4 @@
-//! The smallest pool that meets a target: as few threads as possible, then as short a queue as
-//! possible.
+//! The smallest pool that meets a target: first the fewest threads, then the shortest queue.
 //!
 //! The search asks for more than the target at the planned load. A pool must
 //! 1. have more threads than the load keeps busy,
@@ -8,9 +7,9 @@
 //! 3. meet the target at the planned load in every one of many runs with other seeds, with three
 //!    standard deviations to spare.
 //!
-//! A longer queue refuses fewer tasks and makes them wait longer. So the best queue for a number of
-//! threads is the shortest that does not refuse too many, and if that one is too slow, none will
-//! do. More threads are taken to be no worse, which holds unless they compete for the cores.
+//! A longer queue refuses fewer tasks but makes them wait longer. So the best queue for a number of
+//! threads is the shortest that refuses few enough; if that is too slow, every queue is. The search
+//! assumes that more threads are no worse, which holds unless they compete for the cores.
 
 mod candidates;
 #[cfg(test)]
@@ -24,13 +23,13 @@ use super::trials::{Runner, Trials};
 use super::workload::{Offered, Workload};
 use crate::error::Error;
 
-/// Numbers of threads above the answer that are tried too, for the chart.
+/// Larger numbers of threads to try too, for the chart.
 const FEW_MORE: usize = 4;
-/// Seeds of the second step. The third step has others.
+/// Number of seeds of the second step. The third step has others.
 pub(super) const SEARCH_SEEDS: u64 = 4;
-/// A pool with more threads than this cannot be searched for.
+/// The search ends at this number of threads.
 const MOST_THREADS: usize = 100_000;
-/// The largest headroom that is looked for, in percent.
+/// The largest headroom to search for, in percent.
 const MOST_HEADROOM: u32 = 100;
 
 /// How to search.
@@ -42,12 +41,12 @@ pub(super) struct Settings {
     pub(super) headroom: f64,
 }
 
-/// A number of threads that was tried, with the best queue for it, at the load with headroom.
+/// A number of threads that was tried, with the best queue for it, under the load with headroom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Try {
     pub(super) threads: usize,
     pub(super) queue: usize,
-    /// The percentile that the target limits first.
+    /// The percentile of the target's first time limit.
     pub(super) time: Nanos,
     pub(super) lost: f64,
     pub(super) meets: bool,
@@ -68,13 +67,13 @@ pub(super) struct Answer {
     pub(super) found: Option<Found>,
     /// All numbers of threads that were tried, in order.
     pub(super) tries: Vec<Try>,
-    /// A thread for every task, at the load with headroom.
+    /// The result with a thread for every task, under the load with headroom.
     pub(super) unlimited: Trials,
-    /// The load bound at the load with headroom.
+    /// The load bound for the load with headroom.
     pub(super) least: Option<usize>,
 }
 
-/// How much more load a pool bears.
+/// How much more load a pool tolerates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Headroom {
     /// The target is missed at this many percent more load, and met at one percent less.
@@ -123,7 +122,7 @@ struct Search<'a, 'c> {
     workload: &'a Workload,
     target: &'a Target,
     settings: Settings,
-    /// With this number of threads no task waits.
+    /// With this number of threads, no task waits.
     most: usize,
     candidates: &'c mut Candidates<'a>,
 }
@@ -140,8 +139,8 @@ impl Search<'_, '_> {
         Some(Found { pool, trials, breaks })
     }
 
-    /// From `guess` up in growing steps, then between what fails and what does not. `None`: not
-    /// even the largest number is enough.
+    /// Searches from `guess` up in growing steps, then bisects. `None`: not even the largest number
+    /// suffices.
     fn fewest_threads(&mut self, least: usize, guess: usize) -> Option<usize> {
         let (mut fails, mut meets, mut step) = (least - 1, guess, 1);
         while !self.candidates.carry(meets) {
@@ -171,7 +170,7 @@ impl Search<'_, '_> {
                 return Some((pool, trials));
             }
             if trials.surely_loses_few(self.target) {
-                // Too slow. Twice as many threads as anybody needs do not help either.
+                // Too slow, and more than twice as many threads as tasks need do not help.
                 if threads > 2 * self.most {
                     return None;
                 }
@@ -197,7 +196,8 @@ impl Search<'_, '_> {
     }
 }
 
-/// The load at which `pool` misses the target. It is taken to be met at `known` more load.
+/// Searches for the load at which `pool` misses the target. Assumes that it is met at `known` more
+/// load.
 pub(super) fn headroom(
     runner: &Runner,
     workload: &Workload,

@@ -1,11 +1,11 @@
-//! What a pool has to achieve, and whether a run achieves it.
+//! The target of a plan, and whether a run meets it.
 
 use millpond_sim::{Bound, Figures, Goal, Histogram, Judged, Nanos};
 
 /// Time limits, and the share of the tasks that may be refused.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Target {
-    /// At least one. The first is the one that charts and tables show.
+    /// At least one. Charts and tables show the first.
     pub(super) times: Vec<TimeLimit>,
     pub(super) lost: f64,
 }
@@ -20,7 +20,7 @@ pub(super) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// How many of `completed` tasks may be late. The nearest rank: 1 of 100, none of 99.
+    /// How many of `completed` tasks may be late, by the nearest rank: 1 of 100, none of 99.
     fn most_late(&self, completed: u64) -> u64 {
         allowed(1.0 - self.share, completed)
     }
@@ -37,13 +37,13 @@ impl TimeLimit {
         }
     }
 
-    /// The percentile in these figures.
+    /// The value of the percentile in these figures.
     pub(super) fn seen(&self, figures: &Figures) -> Nanos {
         self.histogram(figures).percentile(self.share)
     }
 }
 
-/// The whole number of tasks in a share. The small addend keeps 0.1 % of 1000 at 1.
+/// The whole number of tasks in a share. Rounds up slightly, so that 0.1 % of 1000 is 1.
 fn allowed(share: f64, of: u64) -> u64 {
     (share * of as f64 + 1e-6) as u64
 }

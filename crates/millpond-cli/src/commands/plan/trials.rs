@@ -1,4 +1,4 @@
-//! A pool on many seeds, in parallel.
+//! Runs a pool with many seeds, in parallel.
 
 use std::thread;
 
@@ -10,25 +10,25 @@ use super::target::Target;
 use super::workload::Workload;
 use crate::error::Error;
 
-/// How many standard deviations a mean must be away from its limit before a pool is recommended.
+/// A pool is recommended only if means are this many standard deviations within their limits.
 const MARGIN: f64 = 3.0;
 
-/// What one run came to, beside the target.
+/// The result of one run, compared with the target.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Run {
     pub(super) seed: u64,
     pub(super) held: bool,
     pub(super) lost: f64,
-    /// For each time limit: the share of the tasks that were late.
+    /// For each time limit, the share of late tasks.
     pub(super) late: Vec<f64>,
     pub(super) peak_queue: usize,
 }
 
-/// Several runs of one pool: each with its own seed, and all together.
+/// Several runs of one pool with different seeds: individual and merged results.
 #[derive(Debug, Clone)]
 pub(super) struct Trials {
     pub(super) runs: Vec<Run>,
-    /// The figures of all runs together. Curves over time are those of the first.
+    /// The merged figures of all runs. Curves over time are those of the first run.
     pub(super) figures: Figures,
 }
 
@@ -49,7 +49,7 @@ impl Trials {
         Trials { runs: summaries, figures: figures.expect("there is at least one run") }
     }
 
-    /// In how many runs the target was met.
+    /// The number of runs that met the target.
     pub(super) fn held(&self) -> usize {
         self.runs.iter().filter(|run| run.held).count()
     }
@@ -58,7 +58,7 @@ impl Trials {
         self.held() == self.runs.len()
     }
 
-    /// The smallest and the largest share that was refused in a run.
+    /// The smallest and the largest share of refused tasks in a run.
     pub(super) fn lost_range(&self) -> (f64, f64) {
         let lost = self.runs.iter().map(|run| run.lost);
         (lost.clone().fold(f64::INFINITY, f64::min), lost.fold(0.0, f64::max))
@@ -69,7 +69,7 @@ impl Trials {
         self.is_safe(target.lost, |run| run.lost)
     }
 
-    /// Whether every run met the target and other seeds will, too.
+    /// Whether every run met the target, and other seeds are expected to.
     pub(super) fn is_sure(&self, target: &Target) -> bool {
         let times = target.times.iter().enumerate();
         self.all_held()
@@ -82,11 +82,10 @@ impl Trials {
         mean + MARGIN * deviation <= limit + 1e-12
     }
 
-    /// A queue length that hardly any run exceeds, for targets that allow no refusal at all.
+    /// A queue length that hardly any run exceeds, for targets that allow no refused task.
     ///
-    /// The largest queue length of a run follows an extreme value distribution. Five standard
-    /// deviations above its mean are exceeded by one run in a thousand if it is a Gumbel
-    /// distribution.
+    /// The largest queue length of a run follows an extreme value distribution. For a Gumbel
+    /// distribution, one run in a thousand exceeds the mean by five standard deviations.
     pub(super) fn long_enough_queue(&self) -> usize {
         let (mean, deviation) = spread(self.runs.iter().map(|run| run.peak_queue as f64));
         (mean + 5.0 * deviation).ceil() as usize
@@ -140,7 +139,7 @@ impl Runner {
         runs.into_iter().map(done).collect()
     }
 
-    /// As [`Runner::run`], to the end of each run.
+    /// Like [`Runner::run`], but never ends a run early.
     pub(super) fn trials(
         &self,
         workload: &Workload,
@@ -159,9 +158,9 @@ impl Drop for Runner {
     }
 }
 
-/// One simulation, or as many as it takes to have enough tasks.
+/// One simulation, repeated until it has enough tasks.
 fn one_run(workload: &Workload, pool: &Pool, observe: &Observe, seed: u64) -> Figures {
-    // Replays take seeds that no other run has.
+    // Replays have seeds that no other run uses.
     let replay = |number: u64| {
         let seed = seed.wrapping_add(number << 40);
         simulate_stream(pool, workload.world, workload.tasks(seed), observe)
@@ -200,7 +199,7 @@ mod tests {
         let mut one = [(0.0, 0.0, true); 20];
         one[7].2 = false;
         assert!(!trials(&one).is_sure(&target));
-        // All within the limit, but three deviations above the mean are not.
+        // All runs are within the limit, but three deviations above the mean are not.
         let wide: Vec<_> = (0..20).map(|at| (if at % 2 == 0 { 0.0 } else { 0.009 }, 0.0, true)).collect();
         assert!(!trials(&wide).is_sure(&target));
         let narrow: Vec<_> = (0..20).map(|at| (if at % 2 == 0 { 0.004 } else { 0.005 }, 0.0, true)).collect();

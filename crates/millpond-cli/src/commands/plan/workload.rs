@@ -8,24 +8,25 @@ use millpond_sim::{Arrivals, Limit, Mix, Nanos, Stream, World};
 
 use crate::units;
 
-/// Tasks of a run whose length the user does not set, at least.
+/// Minimum number of tasks of a run whose length the user does not set.
 const USUAL_TASKS: f64 = 100_000.0;
-/// A run lasts at least this many mean durations of a task, so that a large pool is not judged by
-/// the short time in which its queue absorbs an overload.
+/// A run lasts for at least this many mean task durations. Otherwise a large pool would be judged
+/// by the time in which its queue absorbs an overload.
 const LEAST_DURATIONS: f64 = 300.0;
-/// Tasks of a run whose length the user does not set, at most.
+/// Maximum number of tasks of a run whose length the user does not set.
 const MOST_USUAL_TASKS: f64 = 5_000_000.0;
-/// The most tasks of one run. A queued task needs 24 bytes, so a run needs at most half a gigabyte.
+/// Maximum number of tasks of one run. A queued task needs 24 bytes, so a run needs at most half a
+/// gigabyte.
 pub(super) const MOST_TASKS: u64 = 20_000_000;
-/// The most tasks of a run that a search repeats dozens of times. A stationary load is cut for the
-/// search and only confirmed at full length.
+/// Maximum number of tasks of a run that a search repeats dozens of times. The search shortens a
+/// stationary load and only confirms at full length.
 const MOST_SEARCHED: f64 = 5e6;
 const MOST_SEARCHED_WHOLE: f64 = 1e6;
-/// The part of a run that is not counted where arrivals are stationary.
+/// The initial part of a run with stationary arrivals that is not counted.
 const WARM_UP: f64 = 0.05;
 /// The longest run in nanoseconds: a hundred years.
 const LONGEST: f64 = 3.15e18;
-/// Finite random loads are replayed until a run has this many tasks: p99 of ten tasks is noise.
+/// Finite random loads are replayed until a run has this many tasks: a p99 of ten tasks is noise.
 const REPLAYED_TASKS: u64 = 20_000;
 
 /// Tasks and the machine that they run on.
@@ -54,7 +55,7 @@ impl Workload {
         workload
     }
 
-    /// `factor` times the load, with a run that is long enough for it.
+    /// The load multiplied by `factor`, with a run that is long enough for it.
     pub(super) fn scaled(&self, factor: f64) -> Workload {
         let arrivals = self.arrivals.iter().map(|one| one.scaled(factor)).collect();
         let mut scaled = Workload { arrivals, ..self.clone() };
@@ -62,7 +63,7 @@ impl Workload {
         scaled
     }
 
-    /// As `self`, but not longer than a run of usual length. Only stationary loads can be cut.
+    /// Like `self`, but at most of the usual length. Only stationary loads can be shortened.
     pub(super) fn shortened(&self) -> Workload {
         let mut short = Workload { asked: None, ..self.clone() };
         short.set_length();
@@ -94,7 +95,7 @@ impl Workload {
         (Limit::Until(end as Nanos), warm_up.min(LONGEST * WARM_UP) as Nanos)
     }
 
-    /// Whether the load is the same at all times.
+    /// Whether the load is constant over time.
     fn is_stationary(&self) -> bool {
         let lasts = |one: &Arrivals| {
             matches!(
@@ -105,7 +106,7 @@ impl Workload {
         self.arrivals.iter().all(lasts)
     }
 
-    /// Whether another seed gives other tasks.
+    /// Whether another seed gives different tasks.
     pub(super) fn is_random(&self) -> bool {
         !self.mix.is_deterministic() || self.arrivals.iter().any(|one| matches!(one, Arrivals::Poisson(_)))
     }
@@ -123,7 +124,7 @@ impl Workload {
         }
     }
 
-    /// Tasks in one simulation.
+    /// Expected number of tasks of one simulation.
     pub(super) fn expected_tasks(&self) -> f64 {
         let within = |end: f64| self.arrivals.iter().map(|one| tasks_until(one, end)).sum();
         match self.limit {
@@ -152,7 +153,7 @@ impl Workload {
         }
     }
 
-    /// Tasks per second of the streams that do not end. Of a ramp: at its end.
+    /// Tasks per second of the endless streams. For a ramp: its final rate.
     fn lasting_rate(&self) -> Option<f64> {
         Some(self.arrivals.iter().filter_map(lasting_rate).sum()).filter(|rate| *rate > 0.0)
     }
@@ -184,9 +185,9 @@ fn tasks_until(arrivals: &Arrivals, end: f64) -> f64 {
 /// What is known about a load without simulating it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Offered {
-    /// Tasks per second, on average while they arrive. `None`: they all arrive at once.
+    /// Tasks per second, on average during the arrivals. `None`: all tasks arrive at once.
     pub(super) rate: Option<f64>,
-    /// Tasks per second of the streams that do not end.
+    /// Tasks per second of the endless streams.
     lasting_rate: Option<f64>,
     /// Mean times of a task, in nanoseconds.
     pub(super) wait: f64,
@@ -227,10 +228,9 @@ impl Offered {
         self.wait + self.compute
     }
 
-    /// The load bound: with fewer threads the queue of a load that does not end grows without
-    /// limit.
+    /// The load bound: with fewer threads, the queue of an endless load grows without limit.
     ///
-    /// Random arrivals need more threads than are busy on average. Without randomness all of them
+    /// Random arrivals need more threads than are busy on average. Without randomness all threads
     /// may be busy all the time.
     pub(super) fn least_threads(&self) -> Option<usize> {
         self.lasting_rate.map(|rate| {
@@ -244,12 +244,12 @@ impl Offered {
         self.rate.map(|rate| rate * self.compute / 1e9).filter(|cores| *cores > 0.0)
     }
 
-    /// Whether the load needs more cores than there are, for as long as it lasts.
+    /// Whether an endless load needs more cores than there are.
     pub(super) fn exceeds_cores(&self) -> bool {
         self.lasting_rate.is_some_and(|rate| rate * self.compute / 1e9 > self.cores as f64)
     }
 
-    /// Threads that keep the cores busy: cores × (1 + waiting / computing).
+    /// The number of threads that keeps the cores busy: cores × (1 + waiting / computing).
     pub(super) fn threads_for_cores(&self) -> Option<usize> {
         (self.compute > 0.0).then(|| sizing::io_bound_on(self.cores, nanos(self.wait), nanos(self.compute)))
     }

@@ -1,7 +1,7 @@
 //! Runs jobs through a pool: the intake on the calling thread, each job on a worker.
 //!
-//! The queue is bounded and a submission to a full pool blocks. So the intake stops reading, and
-//! the process that writes the input is slowed down as well.
+//! The queue is bounded, and a submission to a full pool blocks. So the intake stops reading, which
+//! also slows down the process that writes the input.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use super::template::{Arguments, Job, Template};
 use crate::error::{Error, Outcome};
 use crate::{term, units};
 
-/// How long to wait, after the third Ctrl-C, for a reader of stdout that does not read.
+/// After the third Ctrl-C, how long to wait for a reader of stdout that does not read.
 const LAST_WAIT: Duration = Duration::from_secs(2);
 
-/// What to run, and how.
+/// The command and its settings.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) template: Template,
     pub(super) size: PoolSize,
     pub(super) limits: Limits,
     pub(super) delay: Option<Duration>,
-    /// None: one, because the user did not ask for more.
+    /// `None`: one, because the user did not set it.
     pub(super) attempts: Option<u32>,
     pub(super) halt: Halt,
     pub(super) keep_order: bool,
@@ -54,7 +54,7 @@ pub(super) struct Order {
 pub(super) struct PoolSize {
     pub(super) core: usize,
     pub(super) max: usize,
-    /// 0: a job is handed over to a worker directly.
+    /// 0: jobs are handed over to workers directly.
     pub(super) queue: usize,
     pub(super) eager: bool,
 }
@@ -142,7 +142,7 @@ fn listen(run: &Arc<Run>, pool: &ThreadPoolExecutor) -> Result<Listener, Error> 
     Listener::start(stop, tell).map_err(cannot_begin)
 }
 
-/// The answer to a signal.
+/// The message that answers a signal.
 fn signal_line(heard: Heard, run: &Run, pool: &ThreadPoolExecutor, begin: Instant) -> Option<String> {
     let running = pool.active_count();
     Some(match heard {
@@ -165,7 +165,7 @@ fn signal_line(heard: Heard, run: &Run, pool: &ThreadPoolExecutor, begin: Instan
 fn wait_for(pool: &ThreadPoolExecutor, stop: &Stop) {
     loop {
         let patience = if stop.step() == Step::Killing { LAST_WAIT } else { Duration::MAX };
-        // An interrupt means that the step, and so the patience, may have changed.
+        // An interrupt may mean that the stop has reached another step, which changes the timeout.
         if pool.await_termination(patience).is_ok() {
             return;
         }
@@ -178,14 +178,14 @@ struct Intake {
     run: Arc<Run>,
     pool: ThreadPoolExecutor,
     past: Past,
-    /// Of the last job read.
+    /// Number of the last job that was read.
     number: u64,
     /// Jobs submitted.
     taken: u64,
 }
 
 impl Intake {
-    /// Reads to the end, or until the run stops. Returns whether it read everything.
+    /// Reads until the end of the input, or until the run stops. Returns true at the end.
     fn read_all(&mut self, mut input: Input) -> bool {
         if let (true, Some(total)) = (self.past.is_empty(), input.total()) {
             self.run.printer.progress().set_total(total);

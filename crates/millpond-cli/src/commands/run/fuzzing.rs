@@ -48,7 +48,7 @@ fn batch(list: &[&[u8]], batched: bool) -> Arguments {
     arguments
 }
 
-/// A command that the log has as finished is skipped exactly once.
+/// A command that is in the log as finished is skipped exactly once.
 pub(crate) fn job_log(data: &[u8]) {
     let mut past = Past::default();
     data.split(|byte| *byte == b'\n').for_each(|line| past.add(line));

@@ -1,19 +1,20 @@
-//! Tells whether a process group still has running members after its leader has ended.
+//! Checks whether a process group still has running members after its leader has ended.
 //!
-//! A shell exits at once on `SIGTERM`, and its children may ignore the signal. So ending a job
+//! A shell exits at once on `SIGTERM`, but its children may ignore the signal. So ending a job
 //! means ending the whole group.
 
 use rustix::process::{Pid, test_kill_process_group};
 
 /// Whether a process of the group is still running.
 ///
-/// The leader must have been waited for. The system does not reuse the number of a group that still
+/// The caller must have reaped the leader. The system does not reuse the id of a group that still
 /// has members, so the answer is never about another group.
 pub(super) fn is_alive(group: Pid) -> bool {
     test_kill_process_group(group).is_ok() && !has_only_zombies(group)
 }
 
-/// A zombie stays in the group until its new parent waits for it. In a container that may be never.
+/// A zombie remains in the group until its new parent reaps it. In a container this may never
+/// happen.
 #[cfg(target_os = "linux")]
 fn has_only_zombies(group: Pid) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return false };

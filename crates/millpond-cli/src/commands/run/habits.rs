@@ -1,7 +1,7 @@
-//! Hints for users of GNU parallel and xargs: habits that mean something else here.
+//! Hints for users of GNU parallel and xargs: options and syntax that mean something else here.
 //!
-//! Everything that those tools would treat specially, and that would be plain text here, is refused
-//! with its replacement. docs/coming-from-parallel.md has the complete table.
+//! Syntax that is special in those tools, but would be plain text here, is refused with its
+//! replacement. docs/coming-from-parallel.md has the complete table.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -126,8 +126,8 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// A word that a shell reads as an operator. `>text` is a word that a search may be for, unless it
-/// names a file after the argument; `2>text` is not.
+/// Whether a shell reads the word as an operator. `>text` is not refused, because it may be a
+/// search term, unless it contains a placeholder. `2>text` is refused.
 fn is_shell_operator(word: &[u8]) -> bool {
     const LONE: [&[u8]; 12] =
         [b"|", b"||", b"&", b"&&", b";", b";;", b"|&", b">", b">>", b"<", b"<<", b"<<<"];

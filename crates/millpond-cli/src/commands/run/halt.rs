@@ -1,6 +1,6 @@
 //! The rules of `--halt`: `never`, `soon,3`, `now,20%`.
 
-/// A share of failures counts from this many finished jobs on; before, it says little.
+/// A percentage of failures applies from this many finished jobs on: fewer are not significant.
 pub(super) const JUDGED_FROM: u64 = 10;
 
 /// When failures end the run.
@@ -13,7 +13,7 @@ pub(super) enum Halt {
     Now(Failures),
 }
 
-/// How many failures are too many.
+/// How many failures end the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Failures {
     Count(u64),

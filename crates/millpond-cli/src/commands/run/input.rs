@@ -1,5 +1,5 @@
-//! Reads arguments: from the command line after `:::`, or from a stream of lines or of pieces that
-//! end with another byte.
+//! Reads arguments: from the command line after `:::`, or from a stream of items that end with a
+//! newline or another byte.
 //!
 //! A stream is read only as far as arguments are needed, one buffer at a time, and an argument has
 //! a maximum length. So endless input needs no more memory than short input.
@@ -14,11 +14,11 @@ use super::stop::Alarm;
 use super::template::Arguments;
 use super::wait::{poll_until, readable};
 
-/// Linux allows one argument of a command to be this long, plus the NUL at its end.
+/// Linux limits one argument of a command to this length, plus a final NUL.
 const LONGEST: usize = 128 * 1024 - 1;
 
-/// A job with several arguments gets no more bytes than this, the default of xargs. A single longer
-/// argument is passed alone.
+/// Maximum total size of a job's arguments; the default of xargs. A longer single argument is
+/// passed alone.
 const LONGEST_BATCH: usize = 128 * 1024;
 
 const BUFFER: usize = 64 * 1024;
@@ -29,9 +29,9 @@ pub(super) struct Input {
     source: Source,
     /// Arguments per job.
     batch: u32,
-    /// Read already, but too long for the last batch.
+    /// Already read, but too long for the last batch.
     left_over: Option<Vec<u8>>,
-    /// An error that came after the arguments of the last batch.
+    /// An error that occurred after the arguments of the last batch.
     error: Option<String>,
 }
 
@@ -134,7 +134,8 @@ impl Stream {
     fn next(&mut self, alarm: &Alarm) -> Result<Next<Vec<u8>>, String> {
         loop {
             match self.piece(alarm)? {
-                // Empty lines are usually not meant. Empty pieces between other bytes are.
+                // Empty lines are usually unintended. Empty items with other separators are
+                // intended.
                 Next::Some(line) if line.is_empty() && self.separator == b'\n' => {}
                 Next::Some(argument) => {
                     self.count += 1;

@@ -51,14 +51,14 @@ impl Sink<'_> {
         }
     }
 
-    /// Another attempt follows. Lines that were printed stay.
+    /// Starts over for another attempt. Printed lines remain.
     fn restart(&mut self) {
         match self {
             Sink::Kept(outputs) => {
                 outputs.stdout.clear();
                 outputs.stderr.clear();
             }
-            // If stdout is closed, the next attempt finds out.
+            // If stdout is closed, the next attempt detects it.
             Sink::Lines(lines) => drop(lines.finish()),
             Sink::Inherited => {}
         }
@@ -74,7 +74,7 @@ impl Sink<'_> {
 }
 
 impl Run {
-    /// Does one job, which starts when its place is the next.
+    /// Runs one job. It starts when its place comes up.
     pub(super) fn job(&self, number: u64, arguments: &Arguments, place: Option<Place>) {
         if self.must_not_start() {
             return self.not_run(number);
@@ -121,7 +121,7 @@ impl Run {
         self.stop.step() >= Step::Finishing || self.has_lost_reader()
     }
 
-    /// With `--ungroup` this process writes nothing, so it must ask whether stdout is still read.
+    /// With `--ungroup` this process writes nothing, so it must check whether stdout is still read.
     /// Otherwise a run with endless input would never end.
     fn has_lost_reader(&self) -> bool {
         let gone = self.order.ungroup && printer::reader_is_gone();
@@ -160,7 +160,7 @@ impl Run {
             || self.is_hopeless(ended)
     }
 
-    /// The program cannot be started, and it is the same for every job.
+    /// Whether the program cannot be started, for any job.
     fn is_hopeless(&self, ended: &Ended) -> bool {
         let Ended::NotStarted(error) = ended else { return false };
         self.order.template.program_is_fixed && no_program::is_permanent(error)
@@ -181,7 +181,7 @@ impl Run {
         match ended {
             Ended::Exit(0) => Some(OK.to_owned()),
             Ended::Exit(code) => Some(format!("exit {code}")),
-            // Not a failure: its output was not wanted any more.
+            // Not a failure: the reader closed the output.
             Ended::Signal(SIGPIPE) if self.has_lost_reader() => None,
             Ended::Signal(signal) => Some(format!("signal {signal}")),
             Ended::TimedOut => Some("timeout".to_owned()),
@@ -205,7 +205,7 @@ impl Run {
         self.not_run(number);
     }
 
-    /// Ends the run because output cannot be kept or printed.
+    /// Ends the run because output cannot be stored or printed.
     #[cold]
     fn stop_for_output(&self, error: &io::Error) {
         let reason = match error.kind() {

@@ -1,8 +1,8 @@
 //! The log of finished jobs, one line each, from which a run can be resumed however it ended.
 //!
-//! Each line is one `write` in append mode, after the job's output was written. So after `kill -9`
-//! the log has no job whose output was lost; at worst a finished job is missing and runs again. A
-//! line that a full disk or a crash cut short does not count and is removed before the next write.
+//! Each line is one `write` in append mode, after the job's output was written. After `kill -9`,
+//! the output of all logged jobs is therefore complete; at worst a finished job is missing and runs
+//! again. An incomplete line (full disk, crash) is ignored, and removed before the next write.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -93,7 +93,7 @@ impl JobLog {
         let cannot = |error: &dyn std::fmt::Display| {
             Error::new(format_args!("cannot open the job log {}: {error}", path.display()))
         };
-        // A pipe is opened only for writing: reading from it, even to check it, could block.
+        // A pipe is opened only for writing: opening it for reading could block.
         let is_regular = path.metadata().map_or(true, |metadata| metadata.is_file());
         let mut options = OpenOptions::new();
         options.append(true).create(true).read(is_regular);
@@ -104,7 +104,7 @@ impl JobLog {
         Ok(JobLog { file, path: path.to_owned() })
     }
 
-    /// The jobs in the file, and how many bytes of it are complete lines.
+    /// Reads the jobs in the file. Also returns the length of its complete lines in bytes.
     fn read(&self) -> Result<(Past, u64), Error> {
         let mut reader = BufReader::new(&self.file);
         let mut past = Past::default();
@@ -159,18 +159,18 @@ impl JobLog {
     }
 }
 
-/// The lock belongs to all copies of the descriptor, and a child holds one until it executes its
-/// command. Unlocking explicitly frees the log for the next run.
+/// All copies of the descriptor share the lock, and a child has a copy until it executes its
+/// command. Unlocking explicitly releases the lock at once.
 impl Drop for JobLog {
     fn drop(&mut self) {
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
-/// Locks the file; false if another process holds it. File systems without locks are accepted.
+/// Locks the file; false if another process holds it. Ignores file systems without locks.
 ///
-/// A run that was killed leaves its lock to a child that it was just starting, for a moment. So
-/// this tries again while `wait` returns true.
+/// After a run was killed, a child that it was starting may hold the lock for a short time. So this
+/// tries again while `wait` returns true.
 fn lock(file: &File, mut wait: impl FnMut() -> bool) -> bool {
     while let Err(Errno::WOULDBLOCK) = flock(file, FlockOperation::NonBlockingLockExclusive) {
         if !wait() {
@@ -180,7 +180,7 @@ fn lock(file: &File, mut wait: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Sleeps for a moment; false when [`LOCK_PATIENCE`] is over.
+/// Sleeps between two attempts; false when [`LOCK_PATIENCE`] has elapsed.
 fn patience() -> impl FnMut() -> bool {
     let begin = Instant::now();
     move || {
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(line.split('\t').count(), HEADER.split('\t').count());
     }
 
-    /// The log is cut after each of its bytes in turn: complete lines count, the rest does not.
+    /// Cuts the log after each of its bytes: complete lines count, the rest does not.
     #[test]
     fn a_torn_line_never_counts_and_what_follows_it_is_sound() {
         let path = file("torn");
@@ -258,7 +258,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// A child that another thread is starting has a copy of the descriptor, and with it the lock.
+    /// A child that another thread is starting has a copy of the descriptor, and so the lock.
     #[test]
     fn a_closed_log_is_unlocked_even_if_a_copy_of_the_file_is_open() {
         let path = file("copied");
@@ -271,7 +271,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
     }
 
-    /// As after `kill -9`: the lock goes with the last copy of the descriptor.
+    /// As after `kill -9`: closing the last copy of the descriptor releases the lock.
     #[test]
     fn a_lock_that_is_about_to_be_released_is_waited_for() {
         let path = file("left");

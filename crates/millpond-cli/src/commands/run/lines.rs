@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::printer::Printer;
 use super::process::{Collect, Which};
 
-/// A longer line is printed in pieces, so that a job without line ends needs no memory.
+/// A longer line is printed in pieces, so that output without line ends needs little memory.
 const LONGEST_LINE: usize = 64 * 1024;
 
 /// Begins each line with a tag and a tab.
@@ -42,7 +42,7 @@ impl<W: Write> Write for Tagged<'_, W> {
     }
 }
 
-/// Prints what a job writes as soon as a line is complete.
+/// Prints each line of a job's output as soon as it is complete.
 #[derive(Debug)]
 pub(super) struct LineBuffer<'a> {
     printer: &'a Printer,
@@ -51,11 +51,11 @@ pub(super) struct LineBuffer<'a> {
     stderr: Partial,
 }
 
-/// The end of the output so far, without its line end.
+/// The incomplete last line.
 #[derive(Debug, Default)]
 struct Partial {
     bytes: Vec<u8>,
-    /// The line began in an earlier piece and has its tag already.
+    /// Whether an earlier piece of the line was printed, with its tag.
     is_continued: bool,
 }
 
@@ -80,7 +80,7 @@ impl<'a> LineBuffer<'a> {
         }
     }
 
-    /// Prints the first `length` bytes of what is left.
+    /// Prints the first `length` bytes of the remaining output.
     fn print(&mut self, which: Which, length: usize) -> io::Result<()> {
         if length == 0 {
             return Ok(());

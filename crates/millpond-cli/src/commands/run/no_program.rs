@@ -9,23 +9,24 @@ use rustix::io::Errno;
 
 use super::tally::status;
 
-/// Whether the error is about the program, so that the next job would fail in the same way.
+/// Whether the error concerns the program, so that every job would fail in the same way.
 pub(super) fn is_permanent(error: &io::Error) -> bool {
     let kinds = [ErrorKind::NotFound, ErrorKind::NotADirectory, ErrorKind::PermissionDenied];
     kinds.contains(&error.kind()) || has_no_format(error)
 }
 
-/// Probably a script without a `#!` line: a shell would run it, the system does not.
+/// Probably a script without a `#!` line: a shell would run it, the kernel does not.
 fn has_no_format(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOEXEC.raw_os_error())
 }
 
-/// The message for a program that no job can run, and the exit status.
+/// The message and exit status for a program that cannot be started.
 pub(super) fn explain(program: &OsStr, error: &io::Error) -> (String, u8) {
     let name = program.to_string_lossy();
     match error.kind() {
         ErrorKind::NotFound if is_a_file(program) => {
-            let message = format!("cannot run '{name}': what its first line names after #! was not found");
+            let message =
+                format!("cannot run '{name}': the interpreter named in its first line (#!) was not found");
             (message, status::NOT_EXECUTABLE)
         }
         ErrorKind::NotFound | ErrorKind::NotADirectory => {
@@ -40,7 +41,7 @@ pub(super) fn explain(program: &OsStr, error: &io::Error) -> (String, u8) {
     }
 }
 
-/// A name without a slash was looked up in `PATH` and is not a file here.
+/// False for a name without a slash: it was looked up in `PATH` and is no file here.
 fn is_a_file(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/') && Path::new(program).is_file()
 }

@@ -149,7 +149,7 @@ pub(super) enum Jobs {
 }
 
 impl Jobs {
-    /// At least 1, unless 0 was asked for.
+    /// At least 1, unless 0 was requested.
     pub(super) fn on(self, cpus: usize) -> usize {
         match self {
             Jobs::Exactly(jobs) => jobs,
@@ -186,7 +186,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
         return Err("a share of the usual time is not supported; give a time such as 30s".to_owned());
     }
     match units::duration(text)? {
-        Duration::ZERO => Err("a command needs more time than none".to_owned()),
+        Duration::ZERO => Err("the timeout must be above zero".to_owned()),
         timeout => Ok(timeout),
     }
 }

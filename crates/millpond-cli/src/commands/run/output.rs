@@ -1,7 +1,7 @@
-//! Keeps the output of a job: in memory while it is small, then in blocks of one temporary file.
+//! Stores the output of a job: in memory while it is small, then in blocks of a temporary file.
 //!
 //! All jobs share the file. It has no name, and its blocks are reused. So a run needs one open file
-//! and a few bytes of memory per block, however many large outputs wait for their turn.
+//! and a few bytes of memory per block, however many large outputs are waiting.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ impl Spool {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        // If two workers get here at once, the file of the second is closed and thereby deleted.
+        // If two workers get here at once, the second file is closed, which deletes it.
         let file = nameless_file()?;
         Ok(self.file.get_or_init(|| file))
     }
@@ -64,7 +64,7 @@ fn offset(block: u32) -> u64 {
     u64::from(block) * BLOCK as u64
 }
 
-/// A file without a name: nobody else sees it, and it disappears with this process.
+/// A file without a name: invisible to other processes, deleted with this one.
 fn nameless_file() -> io::Result<File> {
     let directory = std::env::temp_dir();
     let process = std::process::id();
@@ -114,7 +114,7 @@ impl Output {
         Ok(())
     }
 
-    /// Drops the contents: the job runs again.
+    /// Drops the contents, because the job runs again.
     pub(super) fn clear(&mut self) {
         self.spool.release(&self.blocks);
         self.blocks.clear();
@@ -136,7 +136,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the contents. Errors of reading the file back and of writing are distinct.
+    /// Writes the contents. Distinguishes errors of reading the file from errors of writing.
     pub(super) fn write_to(&self, sink: &mut impl Write) -> Result<(), Failure> {
         let mut buffer = Vec::new();
         for (index, block) in self.blocks.iter().enumerate() {

@@ -1,13 +1,13 @@
 //! Keeps a minimum time between the starts of two jobs (`--delay`), and their order.
 //!
-//! A worker that starts a job holds the turn: it waits until the delay since the last start is
-//! over, starts the process, and passes the turn on. So the time between two starts is never too
-//! short, however late a thread is woken.
+//! A worker takes the turn, waits until the delay since the last start has elapsed, starts the
+//! process, and passes the turn on. So the time between two starts is never too short, even if a
+//! thread wakes late.
 //!
-//! A pool of fixed size hands jobs to workers in order, but the workers race to this point. So each
-//! job has a place, and its first start waits until all earlier places have passed. Their jobs are
-//! with workers already, so the wait is short. A place also passes when its job is dropped. A pool
-//! that grows takes jobs out of order, because an extra thread runs the newest one.
+//! A pool of fixed size passes jobs to workers in order, but the workers then race for the turn. So
+//! each job has a place, and its first start waits for all earlier places. Their jobs are already
+//! with workers, so the wait is short. Dropping a job releases its place. A growing pool has no
+//! places: its extra threads run the newest job first.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;
@@ -22,7 +22,7 @@ pub(super) struct Pace {
     delay: Option<Duration>,
     in_order: bool,
     state: Mutex<State>,
-    /// The turn is free, or a place has passed.
+    /// Notified when the turn is free or a place has passed.
     changed: Condvar,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Place {
     number: u64,
 }
 
-/// The right to start one process. Its end is the start that the delay counts from.
+/// The right to start one process. The delay counts from the end of the turn.
 #[derive(Debug)]
 pub(super) struct Turn<'a>(Option<&'a Pace>);
 
@@ -57,7 +57,7 @@ impl Pace {
         Arc::new(Pace { delay, in_order, state: Mutex::default(), changed: Condvar::new() })
     }
 
-    /// The next place. None if starts have no order.
+    /// The next place. `None` if starts have no order.
     pub(super) fn place(self: &Arc<Self>) -> Option<Place> {
         if self.delay.is_none() || !self.in_order {
             return None;
@@ -67,7 +67,7 @@ impl Pace {
         Some(Place { pace: Arc::clone(self), number: state.places - 1 })
     }
 
-    /// Waits for the turn, and for the end of the delay. None if the run stops first.
+    /// Waits for the turn and the delay. `None` if the run stops first.
     pub(super) fn turn(&self, place: Option<&Place>, stop: &Stop) -> Option<Turn<'_>> {
         let Some(delay) = self.delay else { return Some(Turn(None)) };
         let last_start = self.take_turn(place);
@@ -162,7 +162,7 @@ mod tests {
         assert!(start(&pace, None) >= started + delay);
     }
 
-    /// Without the places the worker that comes first would have the first turn.
+    /// Without places, the first worker would take the first turn.
     #[test]
     fn a_later_place_waits_for_an_earlier_one() {
         let pace = Pace::new(Some(Duration::from_millis(1)), true);

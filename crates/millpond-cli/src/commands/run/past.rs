@@ -1,4 +1,4 @@
-//! What an earlier run has done, according to its log. A few bytes for each job.
+//! The jobs that an earlier run has done, according to its log. Needs a few bytes per job.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
@@ -6,14 +6,13 @@ use std::hash::{Hash, Hasher};
 
 use super::joblog::{OK, escape};
 
-/// The finished jobs by command, as a multiset: a command that occurs twice in the input was run
-/// twice if the log has it twice. The job number does not matter, so the input may change its order
-/// and length between two runs.
+/// The finished jobs by command, as a multiset: a command that occurs twice in the log is skipped
+/// twice. The job number does not matter, so order and length of the input may change between runs.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     jobs: HashMap<u64, Counts>,
-    /// Failed jobs by number and command. `--resume-failed` runs them again under the same number
-    /// if the input is unchanged; that is not a second job.
+    /// Failed jobs by number and command. `--resume-failed` repeats them under the same number if
+    /// the input is unchanged; this does not count as another job.
     failures: HashSet<(u64, u64)>,
     /// How many jobs of this run were found in the log.
     matched: u64,
@@ -26,7 +25,7 @@ struct Counts {
 }
 
 impl Past {
-    /// Adds a line of the log. A line that cannot be parsed is no reason to skip a job.
+    /// Adds a line of the log. Ignores a line that cannot be parsed, so its job runs again.
     pub(super) fn add(&mut self, line: &[u8]) {
         let Ok(line) = str::from_utf8(line) else { return };
         let mut fields = line.splitn(6, '\t');
@@ -52,7 +51,7 @@ impl Past {
         self.jobs.is_empty()
     }
 
-    /// Whether a job of this command may be skipped. Each finished job is counted once.
+    /// Whether a job with this command may be skipped. Each finished job is used once.
     pub(super) fn take(&mut self, command: &[u8], only_succeeded: bool) -> bool {
         let Some(counts) = self.jobs.get_mut(&hash(&escape(command))) else { return false };
         self.matched += u64::from(counts.succeeded + counts.failed > 0);
@@ -67,7 +66,7 @@ impl Past {
         false
     }
 
-    /// The log has jobs, but none of this run.
+    /// Whether the log has jobs, but none of this run.
     pub(super) fn matched_nothing(&self) -> bool {
         !self.is_empty() && self.matched == 0
     }

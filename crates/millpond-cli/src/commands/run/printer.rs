@@ -1,8 +1,7 @@
-//! Writes what jobs have printed: each job's output in one piece, in the order of the input if
-//! asked.
+//! Prints the output of jobs: each in one piece, in the order of the input if requested.
 //!
 //! In order, a job that finishes before an earlier one waits here. To bound the memory, the intake
-//! goes at most [`WINDOW`] jobs ahead of the next one to print, and waiting outputs move to a file
+//! reads at most [`WINDOW`] jobs ahead of the next one to print, and waiting outputs move to a file
 //! once they exceed [`IN_MEMORY`].
 
 use std::collections::VecDeque;
@@ -25,11 +24,11 @@ const WINDOW: u64 = 10_000;
 /// Maximum number of bytes of waiting outputs in memory.
 const IN_MEMORY: usize = 8 * 1024 * 1024;
 
-/// The remains of a finished job.
+/// What a finished job leaves to print.
 #[derive(Debug, Default)]
 pub(super) struct Finished {
     pub(super) outputs: Option<Outputs>,
-    /// The argument, if it begins each line.
+    /// The argument, with `--tag`.
     pub(super) tag: Option<Vec<u8>>,
     /// The line for the job log.
     pub(super) log_line: Option<String>,
@@ -57,12 +56,12 @@ pub(super) enum Problem {
     Message(String),
 }
 
-/// The way out for all jobs.
+/// The output stage that all jobs share.
 #[derive(Debug)]
 pub(super) struct Printer {
-    /// Held during writes, for as long as the reader takes.
+    /// Held while writing, even if the reader is slow.
     queue: Mutex<Queue>,
-    /// Never held during a write, so that a stop need not wait for the reader. Lock order: `queue`,
+    /// Never held while writing, so that a stop does not wait for the reader. Lock order: `queue`,
     /// then `window`.
     window: Mutex<Window>,
     /// Notified when the window has changed.
@@ -75,7 +74,8 @@ pub(super) struct Printer {
 struct Queue {
     stdout: Stream,
     stderr: Stream,
-    /// None: not wanted, or a write failed. A line after a torn one could not be trusted.
+    /// `None`: not requested, or a write failed. After an incomplete line, no line could be
+    /// trusted.
     log: Option<JobLog>,
     /// In order: the number of the next job to print.
     next: u64,
@@ -91,7 +91,7 @@ struct Window {
     /// A copy of the fields of [`Queue`].
     next: u64,
     bytes: usize,
-    /// The run ends: the intake must not wait.
+    /// Whether the run ends: the intake must not wait.
     closed: bool,
 }
 
@@ -131,13 +131,13 @@ impl Printer {
         drop(self.moved.wait_while(self.lock_window(), too_far).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Ends every wait of the intake. Does not block.
+    /// Ends all waits of the intake. Does not block.
     pub(super) fn close(&self) {
         self.lock_window().closed = true;
         self.moved.notify_all();
     }
 
-    /// Prints the remains of job `number`, now or in its turn. In order, every number must be
+    /// Prints the output of job `number`, now or in its turn. In order, every number must be
     /// printed exactly once.
     pub(super) fn print(&self, number: u64, finished: Finished) -> Result<(), Problem> {
         if !self.keep_order && finished.is_nothing() {
@@ -181,7 +181,7 @@ impl Finished {
 }
 
 impl Queue {
-    /// If it cannot be moved to the file, it waits in memory.
+    /// Stores the job until its turn. If it cannot be moved to the file, it remains in memory.
     fn enqueue(&mut self, number: u64, mut finished: Finished) -> Result<(), Problem> {
         let must_wait = number != self.next;
         let result = match must_wait && self.bytes + finished.in_memory() > IN_MEMORY {
@@ -197,7 +197,7 @@ impl Queue {
         result
     }
 
-    /// Prints all jobs whose turn has come. A problem with one does not stop the others.
+    /// Prints all jobs whose turn has come. Continues after a problem with one of them.
     fn print_all(&mut self, progress: &Progress) -> Result<(), Problem> {
         let mut result = Ok(());
         while let Some(Some(_)) = self.waiting.front() {
@@ -209,7 +209,7 @@ impl Queue {
         result
     }
 
-    /// The output first: a job in the log has lost none of it.
+    /// Prints the output before the log line, so that no logged job has lost output.
     fn print_one(&mut self, finished: Finished, progress: &Progress) -> Result<(), Problem> {
         if let Some(outputs) = &finished.outputs {
             self.write(outputs, finished.tag.as_deref(), progress)?;
@@ -223,7 +223,7 @@ impl Queue {
 
     fn write(&mut self, outputs: &Outputs, tag: Option<&[u8]>, progress: &Progress) -> Result<(), Problem> {
         let stdout = self.stdout.print(&outputs.stdout, tag, progress);
-        // If stderr is closed, its output is not wanted.
+        // A closed stderr is not an error.
         let stderr = match self.stderr.print(&outputs.stderr, tag, progress) {
             Err(Failure::Sink(_)) => Ok(()),
             other => other,
@@ -253,8 +253,8 @@ fn spool(error: &io::Error) -> Problem {
     Problem::Message(spool_message(error))
 }
 
-/// Whether the reader of stdout has closed the pipe. Jobs that write there get `SIGPIPE`; this
-/// process has to ask.
+/// Whether the reader of stdout has closed the pipe. Jobs that write to it get `SIGPIPE`; this
+/// process has to check.
 pub(super) fn reader_is_gone() -> bool {
     let stdout = io::stdout();
     let mut fds = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::empty())];
@@ -262,7 +262,7 @@ pub(super) fn reader_is_gone() -> bool {
     poll(&mut fds, Some(&at_once)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
-/// Stdout or stderr without a buffer. Another process may have made it non-blocking: then it polls.
+/// Stdout or stderr, unbuffered. Polls if another process has made it non-blocking.
 #[derive(Debug)]
 struct Stream {
     file: File,
@@ -285,8 +285,8 @@ impl Stream {
         })
     }
 
-    /// Only a terminal shows progress. Elsewhere its lock is not taken: a pipe may be full for
-    /// long.
+    /// Hides the progress line while writing, but only on a terminal. Elsewhere this would hold its
+    /// lock while a pipe is full.
     fn aside<R>(&mut self, progress: &Progress, write: impl FnOnce(&mut Stream) -> R) -> R {
         if self.is_terminal { progress.aside(|| write(self)) } else { write(self) }
     }

@@ -1,8 +1,9 @@
-//! One attempt of one job: starts the command, collects its output, waits for its end, or ends it.
+//! One attempt of one job: starts the command, collects its output, and waits for its end or ends
+//! it.
 //!
-//! The worker sleeps in one `poll` for everything that can happen: output, the end of the child (a
-//! pidfd), the alarm, the timeout. Each child leads its own process group. So a Ctrl-C at the
-//! terminal reaches this process and not the jobs, and processes that a job started end with it.
+//! The worker waits in a single `poll` for all events: output, the end of the child (a pidfd), the
+//! alarm, the timeout. Each child leads its own process group. So a Ctrl-C at the terminal reaches
+//! this process but not the jobs, and processes that a job started end with it.
 //!
 //! The standard library uses `posix_spawn`, because no code runs between fork and exec.
 
@@ -29,7 +30,7 @@ pub(super) enum Ended {
     Signal(i32),
     /// It exceeded `--timeout` and was ended.
     TimedOut,
-    /// It was ended because the run ends.
+    /// It was ended because the run is ending.
     Interrupted,
     /// It used the terminal, which jobs do not have, and was ended.
     NeedsTerminal,
@@ -42,10 +43,10 @@ pub(super) enum Ended {
 /// Keeps deadlines within the range of the clock.
 const LONGEST_GRACE: Duration = Duration::from_secs(365 * 86400);
 
-/// Grandchildren and free process slots give no notification: they are polled.
+/// Grandchildren and free process slots are polled, because they give no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How often a running job is checked for waiting for the terminal.
+/// Interval of checking whether a running job waits for the terminal.
 const TERMINAL_CHECK: Duration = Duration::from_secs(1);
 
 /// How long a job waits for a free process slot.
@@ -114,13 +115,12 @@ pub(super) fn run(
     }
 }
 
-/// The system has no process slot at the moment. That changes as soon as another process ends.
+/// Whether the system has no free process slot. This may change when another process ends.
 fn is_temporary(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
-/// Tries again for a while if there is no process slot. Otherwise all queued jobs would fail at
-/// once.
+/// Retries for a while if there is no process slot. Otherwise all queued jobs would fail at once.
 fn spawn_patiently<T>(stop: &Stop, mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let begin = Instant::now();
     loop {
@@ -140,10 +140,10 @@ struct Running {
     end: End,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
-    /// When the timeout, or the grace period, is over.
+    /// The end of the timeout or of the grace period.
     deadline: Option<Instant>,
     grace: Duration,
-    /// Why it is being ended, if it is. Then the next deadline kills.
+    /// Why the child is being ended, if it is. The next deadline then kills it.
     ending: Option<Ended>,
     /// When to check whether it waits for the terminal.
     terminal_check: Option<Instant>,
@@ -161,7 +161,7 @@ impl Running {
         let end = match End::of(pid) {
             Ok(end) => end,
             Err(error) => {
-                // A child that cannot be waited for must not run.
+                // A child must not run if it cannot be waited for.
                 let _ = kill_process_group(pid, Signal::KILL);
                 child.wait()?;
                 return Err(error);
@@ -188,7 +188,7 @@ impl Running {
             if woken.ended {
                 break;
             }
-            // The alarm or the deadline goes one step further.
+            // The alarm or the deadline escalates by one step.
             let time_is_over = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
             match (self.ending.is_some(), woken.alarm, time_is_over) {
                 (false, true, _) => self.terminate(Ended::Interrupted),
@@ -244,8 +244,8 @@ impl Running {
         })
     }
 
-    /// Reads available output. When the child has ended, that is all it left in the pipes, without
-    /// what its own children may add later.
+    /// Reads available output. Once the child has ended, this reads what is left in the pipes, but
+    /// not later output of its children.
     fn collect(&mut self, woken: &Woken, collector: &mut dyn Collect) -> io::Result<()> {
         if woken.ended || woken.stdout {
             take(&mut self.stdout, woken.ended, |bytes| collector.collect(Which::Stdout, bytes))?;
@@ -269,8 +269,8 @@ impl Running {
         self.signal(Signal::KILL);
     }
 
-    /// The command was ended. Processes that it started got the same signal and have the same
-    /// grace.
+    /// Ends the rest of the group. Processes that the command started got the same signal and have
+    /// the same grace period.
     fn end_group(&self, stop: &Stop) {
         let mut must_kill = false;
         while group::is_alive(self.pid) {
@@ -283,7 +283,7 @@ impl Running {
         }
     }
 
-    /// The number still belongs to the group: the child is not reaped, or another member is alive.
+    /// The id still belongs to the group: the child is not reaped, or another member is alive.
     fn signal(&self, signal: Signal) {
         // An error means that all members have ended.
         let _ = kill_process_group(self.pid, signal);
@@ -297,7 +297,7 @@ impl Running {
     }
 }
 
-/// What has happened during a sleep.
+/// The events that ended a wait.
 struct Woken {
     ended: bool,
     alarm: bool,

@@ -8,7 +8,7 @@ use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use crate::term;
 
-/// The number of jobs is known when the input has ended. Until then there is no bar.
+/// Without a bar: the number of jobs is unknown until the input has ended.
 const OPEN: &str = "{spinner} {pos} done{rate}{since}{msg}";
 const KNOWN: &str = "{wide_bar} {pos}/{len}{rate}{left}{msg}";
 
@@ -39,7 +39,7 @@ impl Progress {
         }
     }
 
-    /// One more job has finished; `failed` of all failed.
+    /// Counts a finished job; `failed` jobs have failed so far.
     pub(super) fn job_ended(&self, failed: u64) {
         if let Some(bar) = &self.bar {
             if failed > 0 {
@@ -57,14 +57,14 @@ impl Progress {
         }
     }
 
-    /// Prints one line for people to stderr.
+    /// Prints a text line to stderr.
     pub(super) fn note(&self, line: &str) {
         self.line(format!("millpond: {line}").as_bytes());
     }
 
     /// Prints bytes as one line to stderr.
     pub(super) fn line(&self, line: &[u8]) {
-        // If stderr is closed, there is nobody to tell.
+        // A closed stderr is ignored.
         let _ = self.aside(|| io::stderr().write_all(&[line, b"\n"].concat()));
     }
 
@@ -98,7 +98,7 @@ fn show_rate(state: &ProgressState, out: &mut dyn fmt::Write) {
     };
 }
 
-/// Empty until a job has shown how long it takes.
+/// Empty until the first job has finished.
 fn show_time_left(state: &ProgressState, out: &mut dyn fmt::Write) {
     if state.pos() > 0 && state.per_sec() > 0.0 && !is_narrow() {
         let _ = write!(out, ", {:#} left", HumanDuration(state.eta()));

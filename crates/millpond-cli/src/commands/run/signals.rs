@@ -1,10 +1,10 @@
-//! Signals that arrive: the first Ctrl-C starts no more jobs, the second terminates, the third
-//! kills.
+//! Handles signals: the first Ctrl-C starts no more jobs, the second terminates jobs, the third
+//! kills them.
 //!
 //! `SIGTERM` and `SIGHUP` begin with the second step and `SIGQUIT` with the third, because jobs
-//! have process groups of their own and would outlive this process. `SIGUSR1` asks for a progress
-//! report. A signal that was ignored at the start stays ignored, so that `nohup` and background
-//! jobs of a shell work.
+//! have their own process groups and would outlive this process. `SIGUSR1` requests a progress
+//! report. A signal that was ignored at the start remains ignored, for `nohup` and for background
+//! jobs of a shell.
 
 use std::io;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::stop::{Reason, Step, Stop};
 /// The meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heard {
-    /// The run ends; it has reached this step.
+    /// The run ends, and is at this step.
     Stop(Step),
-    /// The user asks how far it is.
+    /// The user requests a progress report.
     Report,
 }
 
-/// Listens until it is dropped.
+/// Handles signals until it is dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     handle: Handle,
@@ -62,7 +62,7 @@ fn next(step: Step, signal: i32) -> Step {
     }
 }
 
-/// The signals that are ignored, as a set of bits. Only Linux tells.
+/// The ignored signals, as a bit set. Only Linux provides it.
 pub(crate) fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! Hands out the numbers that `{%}` stands for.
+//! Allocates the numbers for the placeholder `{%}`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

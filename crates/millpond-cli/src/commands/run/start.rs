@@ -19,7 +19,7 @@ use super::process::Limits;
 use super::template::Template;
 use crate::error::{Error, Outcome};
 
-/// Stands between the command and its arguments.
+/// Separates the command from its arguments.
 const ARGUMENTS_FOLLOW: &str = ":::";
 
 pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> Result<Outcome, Error> {
     engine::run(args.order(template, size), input, log, past)
 }
 
-/// The command, and the arguments if they are on the command line.
+/// Splits the words into the command and, if present, its arguments.
 fn split(words: &[OsString]) -> Result<(Vec<OsString>, Option<Vec<OsString>>), Error> {
     let is_mark = |word: &OsString| word == OsStr::new(ARGUMENTS_FOLLOW);
     if let Some(message) = words.iter().find_map(|word| habits::other_source(word)) {
@@ -74,7 +74,7 @@ impl Args {
             line_buffer: self.line_buffer,
             tag: self.tag,
             verbose: self.verbose,
-            // With --ungroup the jobs write to the terminal too, and would overwrite the line.
+            // With --ungroup the jobs write to the terminal and would overwrite the progress line.
             progress: !self.no_progress && !self.ungroup,
             resume_failed: self.resume_failed,
         }
@@ -147,15 +147,15 @@ fn cannot_read(path: &Path, error: &io::Error) -> Error {
     Error::new(format_args!("cannot read {}: {error}", path.display()))
 }
 
-/// Raises the limit of open files if it is too low: a job needs three, and three more while it
-/// starts. 64 are for the rest of the process.
+/// Raises the limit of open files if it is too low. A job needs three, and three more while it
+/// starts; 64 are for the rest of the process.
 fn allow_open_files(jobs: usize) -> Result<(), Error> {
     let needed = (jobs as u64).saturating_mul(6).saturating_add(64);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return Ok(());
     }
-    // Raising an unlimited maximum may still be refused; then only the current limit is known.
+    // Raising an unlimited maximum may be refused; then only the current limit is known.
     let too_few = || too_few_files(jobs, needed, limit.maximum.or(limit.current).unwrap_or(0));
     if limit.maximum.is_some_and(|maximum| maximum < needed) {
         return Err(too_few());

@@ -1,8 +1,8 @@
-//! Ends a run early, in steps that only go forward.
+//! Ends a run early, in steps that never go back.
 //!
 //! Threads that block in the operating system (the intake reading input, a worker waiting for its
-//! child) also poll an [`Alarm`]: a pipe whose writing end gets closed. That wakes any number of
-//! threads at once, stays readable for latecomers, and needs no timeout.
+//! child) also poll an [`Alarm`]: a pipe whose write end gets closed. Closing wakes any number of
+//! threads, stays readable for threads that poll later, and needs no timeout.
 
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,12 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use millpond::interrupt::Interrupter;
 
-/// How far the end has come.
+/// The steps of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum Step {
     Going,
-    /// The input is bad: no more is read, but queued jobs still run.
+    /// The input is invalid: no more is read, but queued jobs still run.
     Draining,
     /// No job is started any more; running jobs may finish.
     Finishing,
@@ -55,13 +55,13 @@ impl Reason {
     }
 }
 
-/// The brake of one run.
+/// The stop state of one run.
 #[derive(Debug)]
 pub(super) struct Stop {
     /// A [`Step`]. It only grows.
     step: AtomicU8,
     reason: Mutex<Option<Reason>>,
-    /// The thread that reads the input: it may also wait for room in the pool.
+    /// The thread that reads the input. Interrupted because it may also wait for the pool.
     intake_thread: Interrupter,
     intake: Alarm,
     start: Alarm,
@@ -88,7 +88,7 @@ impl Stop {
         STEPS[usize::from(self.step.load(Ordering::SeqCst))]
     }
 
-    /// Goes to `step`, unless the run has gone further already.
+    /// Advances to `step`, unless the run is already further.
     pub(super) fn advance(&self, step: Step, reason: Reason) {
         let mut kept = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.as_ref().is_none_or(|kept| kept.rank() < reason.rank()) {
@@ -115,32 +115,32 @@ impl Stop {
         self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Rings when no more input is to be read.
+    /// Rings when no more input must be read.
     pub(super) fn intake_alarm(&self) -> &Alarm {
         &self.intake
     }
 
-    /// Rings when no more jobs are to be started.
+    /// Rings when no more jobs must be started.
     pub(super) fn start_alarm(&self) -> &Alarm {
         &self.start
     }
 
-    /// Rings when running jobs are to be terminated.
+    /// Rings when running jobs must be terminated.
     pub(super) fn terminate_alarm(&self) -> &Alarm {
         &self.terminate
     }
 
-    /// Rings when running jobs are to be killed.
+    /// Rings when running jobs must be killed.
     pub(super) fn kill_alarm(&self) -> &Alarm {
         &self.kill
     }
 }
 
-/// Rings once and stays readable from then on.
+/// Rings once and remains readable.
 #[derive(Debug)]
 pub(super) struct Alarm {
     reader: PipeReader,
-    /// None after it rang.
+    /// `None` after it has rung.
     writer: Mutex<Option<PipeWriter>>,
 }
 

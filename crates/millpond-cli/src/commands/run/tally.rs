@@ -1,4 +1,4 @@
-//! Counts jobs, and reports them at the end: in lines for people, and in the exit status.
+//! Counts jobs, and reports them at the end: in the summary, and in the exit status.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Waiting for file descriptors, and for the end of a child by one of them.
+//! Waits for file descriptors, including one for the end of a child.
 
 use std::io::{self, PipeReader};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -25,7 +25,7 @@ impl End {
         End::watched(pid)
     }
 
-    /// For systems without pidfds: a thread waits, and leaves the child to be reaped.
+    /// For systems without pidfds: a thread waits for the end, without reaping the child.
     fn watched(pid: Pid) -> io::Result<End> {
         let (reader, writer) = io::pipe()?;
         thread::Builder::new().name("wait".to_owned()).stack_size(64 * 1024).spawn(move || {
@@ -47,7 +47,7 @@ impl End {
 
 /// Whether the child was stopped because it used the terminal from the background.
 ///
-/// A child that somebody stopped with `SIGSTOP` or `SIGTSTP` is left alone.
+/// A child that was stopped by `SIGSTOP` or `SIGTSTP` is left alone.
 pub(super) fn waits_for_terminal(pid: Pid) -> bool {
     let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let Ok(Some(status)) = waitid(WaitId::Pid(pid), options) else { return false };
@@ -64,7 +64,7 @@ pub(super) fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
 pub(super) fn poll_until(fds: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Result<()> {
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // The system may not accept a very long time. Callers check their deadline.
+        // The system may reject a very long timeout. Callers check their deadline.
         let left = left.map(|left| left.min(Duration::from_secs(3600)));
         let timeout = left.map(|left| Timespec::try_from(left).expect("an hour fits"));
         match poll(fds, timeout.as_ref()) {
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// Test machines have pidfds, so the other way needs its own test.
+    /// Test machines have pidfds, so the alternative needs its own test.
     #[test]
     fn the_end_of_a_child_can_be_watched_without_a_pidfd() {
         let mut child = Command::new("sh").args(["-c", "exit 7"]).spawn().expect("a shell");

@@ -26,7 +26,7 @@ impl Engine for MemoryEngine {
             let claimed = store.claim(ask, now);
             let is_ours = |task: &NewTask| task.delay.is_zero() && task.queue == ask.queue;
             if batch.iter().all(is_ours) && !store.queue(&ask.queue).has_work(true, now) {
-                // Everything that became ready is claimed: nothing is left to wake feeders for.
+                // Every task that became ready is claimed: no feeder needs to be woken.
                 store.tasks_readied = before;
             }
             (answers, claimed)
@@ -98,7 +98,7 @@ impl Engine for MemoryEngine {
                 return Ok(());
             }
             let until_due = |(due, ..): &(Millis, u64, TaskId)| u64::try_from(due - now).unwrap_or(0);
-            // A paused queue hands nothing out, whatever is due.
+            // A paused queue yields no tasks, even if some are due.
             let first_due = queue.delayed.first().filter(|_| queue.stats.mode != Mode::Paused);
             let wait = first_due.map_or(left, |first| left.min(Duration::from_millis(until_due(first))));
             guarded.work_waiters += 1;
@@ -142,7 +142,7 @@ impl Engine for MemoryEngine {
             of.stats.capacity = change.capacity.unwrap_or(of.stats.capacity);
             of.stats.retention = change.retention.unwrap_or(of.stats.retention);
             let mut stats = of.stats.clone();
-            // The head of each class in each list is the oldest there.
+            // The head of each class is the oldest of its list.
             let lists = [&store.queues[queue].ready, &store.queues[queue].suspects];
             let head = |class: Priority| lists.map(|list| list.range((class, 0)..).next());
             let heads = Priority::ALL.into_iter().flat_map(head).flatten();
@@ -295,7 +295,7 @@ impl Engine for MemoryEngine {
     }
 }
 
-/// The task that repeats a dead letter. Unique keys, delay and deadline belong to the first try.
+/// The task that retries a dead letter. Unique key, delay and deadline apply to the first try only.
 pub(crate) fn retry_of(record: &Record, new_id: TaskId) -> NewTask {
     let mut options = record.options.clone();
     options.unique = None;

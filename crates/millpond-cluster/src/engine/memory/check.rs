@@ -1,10 +1,10 @@
-//! Checks of the invariants that one look at the store can see.
+//! Checks those invariants that a single state of the store can violate.
 
 use super::store::{Queue, Store};
 use crate::state::{Record, State};
 
 impl Store {
-    /// Ready, delayed, running and ended records are each in exactly their list; counts add up;
+    /// Ready, delayed, running and ended records are each in exactly one list, counts add up, and
     /// budgets hold.
     pub(super) fn check(&self) -> Result<(), String> {
         self.records.values().try_for_each(|record| self.check_record(record))?;

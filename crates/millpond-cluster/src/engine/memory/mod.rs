@@ -1,5 +1,5 @@
 //! The memory engine: the state machine and a map. For tests, for simulation, and for tasks that
-//! may be lost with the process.
+//! need not survive the process.
 
 mod calls;
 mod check;
@@ -21,7 +21,7 @@ use crate::id::{TaskId, WorkerId};
 use crate::periodic::occurrence;
 use crate::state::{Millis, Operation, Priority, Record, State};
 
-/// A worker that was not seen for this long is no longer listed.
+/// Workers that did not announce themselves for this long are no longer listed.
 pub(crate) const WORKER_LISTED_MS: i64 = 3600 * 1000;
 
 /// Keeps all tasks in this process. They are lost with it.
@@ -33,14 +33,14 @@ pub struct MemoryEngine {
     notice: Condvar,
 }
 
-/// The store, and who waits for it.
+/// The store and the number of threads that wait for it.
 #[derive(Debug, Default)]
 struct Guarded {
     store: Store,
-    /// Threads in `wait_work`. Without one, nothing needs to be notified.
+    /// Threads in `wait_work`. If it is 0, notifications are skipped.
     work_waiters: usize,
     notice_waiters: usize,
-    /// Grows with each `wake`.
+    /// Incremented by each `wake`.
     wakes: u64,
 }
 
@@ -50,7 +50,7 @@ impl MemoryEngine {
         MemoryEngine::default()
     }
 
-    /// An empty engine with another clock.
+    /// An empty engine with the given clock.
     pub fn with_clock(clock: EngineClock) -> MemoryEngine {
         MemoryEngine { clock, ..MemoryEngine::default() }
     }
@@ -59,7 +59,7 @@ impl MemoryEngine {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `f` on the store and then wakes the threads that its effects concern.
+    /// Runs `f` on the store, then wakes the threads that wait for its effects.
     fn with_store<R>(&self, f: impl FnOnce(&mut Store, Millis) -> R) -> R {
         let now = self.clock.now();
         let mut guarded = self.lock();
@@ -78,7 +78,7 @@ impl MemoryEngine {
     }
 }
 
-/// Tests of crashes: an engine that restarts and has lost its latest writes.
+/// For tests of crashes: an engine that restarts without its latest writes.
 #[cfg(test)]
 impl MemoryEngine {
     pub(crate) fn snapshot(&self) -> Box<dyn std::any::Any> {
@@ -89,12 +89,12 @@ impl MemoryEngine {
         self.lock().store = snapshot.downcast_ref::<Store>().expect("a snapshot of this engine").clone();
     }
 
-    /// Changes a record behind the engine's back: what a faulty engine would do.
+    /// Changes a record directly, as a faulty engine would.
     pub(crate) fn tamper(&self, id: TaskId, f: impl FnOnce(&mut Record)) {
         self.lock().store.tamper(id, f);
     }
 
-    /// Checks the invariants of the design that one look can check.
+    /// Checks those invariants that a single state can violate.
     pub(crate) fn check_invariants(&self) -> Result<(), String> {
         self.lock().store.check()
     }
@@ -119,7 +119,7 @@ impl Store {
         })
     }
 
-    /// Applies `operation` to the record that `next` names, until there is none or the limit is
+    /// Applies `operation` to the record that `next` returns, until there is none or the limit is
     /// reached.
     fn repeat(
         &mut self,
@@ -136,7 +136,7 @@ impl Store {
         limit
     }
 
-    /// Takes tasks from the head of one list. Those whose deadline has passed end here and do not
+    /// Takes tasks from the head of one list. Tasks whose deadline has passed end here and do not
     /// count.
     fn claim_from(
         &mut self,
@@ -265,7 +265,7 @@ impl Store {
     }
 }
 
-/// What a claim tells the worker.
+/// Converts a claimed record for the worker.
 pub(crate) fn claimed(record: &Record, now: Millis) -> Claimed {
     let left = |deadline: Millis| Duration::from_millis(u64::try_from(deadline - now).unwrap_or(0));
     Claimed {
@@ -281,7 +281,7 @@ pub(crate) fn claimed(record: &Record, now: Millis) -> Claimed {
     }
 }
 
-/// The operation that a report stands for.
+/// The operation that corresponds to a report.
 pub(crate) fn operation<'a>(worker: &'a WorkerId, report: &'a Report) -> Operation<'a> {
     let attempt = report.fence.attempt;
     match &report.verdict {

@@ -1,4 +1,4 @@
-//! The records of the memory engine and the lists that find them. All of it is guarded by one lock.
+//! The records of the memory engine and the lists that index them. One lock guards all of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
@@ -7,10 +7,10 @@ use crate::engine::types::{Mode, NewTask, PeriodicRow, QueueStats, Submitted, Wo
 use crate::id::{TaskId, WorkerId};
 use crate::state::{Change, Millis, Operation, Priority, Record, Refused, State, Unique, apply};
 
-/// Notices that are kept. A reader that falls behind further learns the rest by its safety poll.
+/// Notices to keep. A reader that falls further behind finds the rest in its safety poll.
 const NOTICE_LIMIT: usize = 65_536;
 
-/// Everything that the engine knows.
+/// The complete state of the engine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Store {
     pub(super) records: HashMap<TaskId, Record>,
@@ -19,19 +19,19 @@ pub(super) struct Store {
     /// Ids of tasks that ended, oldest first; the first has the number `first_notice`.
     pub(super) notices: VecDeque<TaskId>,
     pub(super) first_notice: u64,
-    /// Grows with each notice: readers must be woken.
+    /// Grows with each notice. A change means: wake readers.
     pub(super) notices_written: u64,
-    /// Grows with each task that became ready or delayed: feeders must be woken.
+    /// Grows with each task that became ready or delayed. A change means: wake feeders.
     pub(super) tasks_readied: u64,
     last_seq: u64,
 }
 
 /// The lists of one queue.
 ///
-/// Invariant: a ready record is in exactly one of `ready` and `suspects`, a delayed one in
-/// `delayed`, a running one in `leases`, an ended one in `ends`, and each only there.
-/// `waiting_deadlines` holds the waiting ones that have a deadline. The counts in `stats` are the
-/// sizes of these lists.
+/// Invariant: a record is in exactly one list. Ready records are in `ready` or `suspects`, delayed
+/// ones in `delayed`, running ones in `leases`, ended ones in `ends`. In addition,
+/// `waiting_deadlines` holds ready and delayed records that have a deadline. The counts in `stats`
+/// are the sizes of these lists.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Queue {
     pub(super) stats: QueueStats,
@@ -63,7 +63,7 @@ impl Queue {
         }
     }
 
-    /// Enters a record into the list of its state.
+    /// Adds a record to the list of its state.
     pub(super) fn link(&mut self, record: &Record) {
         *self.count(record.state) += 1;
         let (seq, id) = (record.seq, record.id);
@@ -82,7 +82,7 @@ impl Queue {
         }
     }
 
-    /// Takes a record out of the list of its state.
+    /// Removes a record from the list of its state.
     pub(super) fn unlink(&mut self, record: &Record) {
         *self.count(record.state) -= 1;
         let (seq, id) = (record.seq, record.id);
@@ -114,7 +114,7 @@ impl Queue {
                 || self.delayed.first().is_some_and(|(due, ..)| *due <= now))
     }
 
-    /// Over the limit of finished records or bytes.
+    /// Returns true above the limit of finished records or bytes.
     fn is_over_retention(&self) -> bool {
         let limits = self.stats.retention;
         self.ends.len() as u64 > limits.records || self.stats.finished_bytes > limits.bytes
@@ -135,8 +135,8 @@ impl Store {
         self.queues.get_mut(name).expect("it was just inserted")
     }
 
-    /// Applies one operation to one record and keeps the lists true. Tells the submitter of an end,
-    /// unless it is `told`.
+    /// Applies one operation to one record and updates the lists. Writes a notice of an end for the
+    /// submitter, unless that is `told`: the caller informs it directly.
     pub(super) fn change(
         &mut self,
         id: TaskId,
@@ -225,8 +225,8 @@ impl Store {
         self.records.insert(record.id, record);
     }
 
-    /// Forgets up to [`BATCH_LIMIT`] records of a queue, and the queue if none is left. Tells
-    /// whether it is gone.
+    /// Removes up to [`BATCH_LIMIT`] records of a queue, and the queue if none is left. Returns
+    /// true if the queue is gone.
     pub(super) fn delete_queue(&mut self, name: &str) -> bool {
         let Some(queue) = self.queues.get_mut(name) else { return true };
         let timed = queue.delayed.iter().chain(&queue.leases).chain(&queue.ends).map(|(.., id)| *id);
@@ -243,7 +243,7 @@ impl Store {
         is_empty
     }
 
-    /// Forgets a record that has ended.
+    /// Removes a record that has ended.
     pub(super) fn purge(&mut self, id: TaskId) {
         let Some(record) = self.records.remove(&id) else { return };
         debug_assert!(record.state.is_end(), "only ends are purged");
@@ -257,7 +257,7 @@ pub(crate) fn millis(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
 }
 
-/// The record of a task that is accepted now.
+/// The record of a task that is being accepted.
 pub(crate) fn new_record(task: &NewTask, seq: u64, now: Millis) -> Record {
     let is_delayed = !task.delay.is_zero();
     Record {
@@ -293,7 +293,7 @@ pub(crate) fn new_record(task: &NewTask, seq: u64, now: Millis) -> Record {
     }
 }
 
-/// Counters of what happened, as opposed to what is there.
+/// Updates the counters of events, such as claims and failures, but no counts of records.
 pub(crate) fn count_operation(stats: &mut QueueStats, operation: &Operation<'_>, change: Change) {
     match operation {
         Operation::Claim { .. } if change.to == State::Running => stats.started += 1,

@@ -47,7 +47,7 @@ pub(super) fn stats(conn: &Connection, queue: &str, now: Millis) -> rusqlite::Re
     Ok(stats)
 }
 
-/// The head of each class in each list is the oldest there: six looks at an index.
+/// The head of each class is the oldest of its list, so six index lookups suffice.
 fn oldest_ready(conn: &Connection, queue: &str, now: Millis) -> rusqlite::Result<Option<Duration>> {
     let mut oldest: Option<Millis> = None;
     for list in ["crashes = 0", "crashes > 0"] {
@@ -67,7 +67,7 @@ pub(super) fn browse(conn: &Connection, ask: &Browse, now: Millis) -> rusqlite::
     let limit = ask.limit.min(BATCH_LIMIT);
     let state = ask.state.map(row::state_number);
     let before = ask.older_than.map(|age| now.saturating_sub(millis(age)));
-    // Only the conditions that are asked for, so that SQLite can choose an index.
+    // Only the requested conditions, so that SQLite can choose an index.
     let mut sql = format!("SELECT {COLUMNS} FROM task WHERE seq > ?1");
     for (condition, is_asked) in [
         (" AND queue = ?3", ask.queue.is_some()),
@@ -77,7 +77,7 @@ pub(super) fn browse(conn: &Connection, ask: &Browse, now: Millis) -> rusqlite::
     ] {
         sql.push_str(if is_asked { condition } else { "" });
     }
-    // All parameters are bound, so all must occur.
+    // Every bound parameter must occur in the statement.
     sql.push_str(" AND (?3, ?4, ?5, ?6) IS (?3, ?4, ?5, ?6) ORDER BY seq LIMIT ?2");
     let after = i64::try_from(ask.after_seq).unwrap_or(i64::MAX);
     let values = params![after, limit as i64 + 1, ask.queue, state, ask.name, before];
@@ -113,7 +113,7 @@ fn finding(check: &str, severity: Severity, detail: impl Into<String>) -> Findin
     Finding { check: check.to_owned(), severity, detail: detail.into() }
 }
 
-/// A finding that is fine if `wrong` is empty.
+/// A finding that is fine if `wrong` is empty, and `bad` otherwise.
 fn judge(check: &str, bad: Severity, wrong: &[String], fine: &str) -> Finding {
     if wrong.is_empty() { finding(check, Severity::Ok, fine) } else { finding(check, bad, wrong.join("; ")) }
 }
@@ -143,7 +143,7 @@ pub(super) fn doctor(
     let damage = if check == "ok" { Vec::new() } else { vec![check] };
     findings.push(judge("integrity", Severity::Error, &damage, "no damage found"));
     if !damage.is_empty() {
-        // The other checks would fail on the damage instead of reporting it.
+        // On a damaged file the other checks would fail instead of reporting.
         return Ok(findings);
     }
     // One read transaction, so that writers cannot make the two sides differ.

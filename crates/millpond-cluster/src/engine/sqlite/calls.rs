@@ -232,7 +232,7 @@ impl Engine for SqliteEngine {
     }
 
     fn stored_bytes(&self) -> EngineResult<Option<u64>> {
-        // The size of the file would leave out what is only in the log, and count unused pages.
+        // The size of the file would omit pages in the log and count unused ones.
         let sql = "SELECT (page_count - freelist_count) * page_size \
                    FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
         self.read(|conn| conn.query_row(sql, [], |row| row.get(0)).map(Some))

@@ -1,4 +1,4 @@
-//! Handing out tasks.
+//! Claiming tasks.
 
 use rusqlite::{Connection, params};
 
@@ -15,11 +15,11 @@ const HAS_WORK: &str = "SELECT coalesce((SELECT mode FROM queue WHERE name = ?1)
     EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 0 AND crashes = 0) \
     OR ?3 AND EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 0 AND crashes > 0) \
     OR EXISTS(SELECT 1 FROM task WHERE queue = ?1 AND state = 2 AND due <= ?2))";
-/// The two lists of ready tasks: those that are no suspects, and suspects.
+/// The two lists of ready tasks: non-suspects and suspects.
 const READY: &str = "crashes = 0";
 const SUSPECTS: &str = "crashes > 0";
 
-/// Takes tasks from the head of one list.
+/// The statement that claims tasks from the head of one list.
 fn claim_sql(list: &str) -> String {
     format!(
         "UPDATE task SET state = 1, attempt = attempt + 1, owner = ?2, lease = ?3, started = ?4 WHERE seq IN (\
@@ -29,7 +29,7 @@ fn claim_sql(list: &str) -> String {
     )
 }
 
-/// Tells without a write lock whether a claim may find something.
+/// Checks without a write lock whether a claim may find a task.
 pub(super) fn has_work(
     conn: &Connection,
     queue: &str,
@@ -56,7 +56,7 @@ impl Tx<'_> {
         Ok(taken)
     }
 
-    /// Takes tasks from the head of one list, in one statement.
+    /// Claims tasks from the head of one list, in one statement.
     fn claim_from(&mut self, ask: &Claim, list: &str, max: usize) -> rusqlite::Result<Vec<Claimed>> {
         if max == 0 {
             return Ok(Vec::new());
@@ -84,8 +84,7 @@ impl Tx<'_> {
         })?;
         let mut taken = rows.collect::<rusqlite::Result<Vec<_>>>()?;
         drop(statement);
-        // The rows come back in the order of the update, which is not promised to be that of the
-        // subquery.
+        // SQLite does not promise to return rows of an update in the order of the subquery.
         taken.sort_unstable_by_key(|(key, _)| *key);
         for (_, task) in &taken {
             self.moved(&ask.queue, Change { from: State::Ready, to: State::Running }, 0);
@@ -118,7 +117,7 @@ impl Tx<'_> {
     }
 }
 
-/// The head of a deep queue is found through an index.
+/// Claims find the head of a deep queue through an index.
 #[cfg(test)]
 mod tests {
     use super::*;

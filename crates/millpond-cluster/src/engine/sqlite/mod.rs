@@ -1,14 +1,14 @@
 //! The SQLite engine: one file, one machine, several processes, nothing to install.
 //!
-//! A process has four connections: one that writes, one that reads, and one each for the two kinds
-//! of waiting. A lock in the process serialises its writes, so its threads never meet in SQLite's
-//! busy handler; several processes do. `submit` and `settle` sync the log before they return;
-//! `claim` and `renew` do not, because a claim that is lost with the power is a task that is ready
-//! again, and the owner in the fence covers a reused attempt.
+//! A process has four connections: one that writes, one that reads, and one for each of the two
+//! kinds of waiting. A lock in the process serialises its writes, so only writers of different
+//! processes compete in SQLite's busy handler. `submit` and `settle` sync the log before they
+//! return; `claim` and `renew` do not. A claim that is lost in a power failure leaves a ready task,
+//! and the owner in the fence distinguishes a reused attempt number.
 //!
-//! Transactions are short and never wait for user code. A process that is stopped inside of one
-//! holds the file's lock until it continues or dies; meanwhile writers of other processes get an
-//! error that says so, and retry.
+//! Transactions are short and never wait for user code. A process that is stopped inside a
+//! transaction holds the file's lock until it continues or dies; meanwhile writers of other
+//! processes get an error that says so, and retry.
 
 mod admin;
 mod calls;
@@ -35,15 +35,14 @@ use super::clock::EngineClock;
 use super::types::Ended;
 use crate::error::{Certainty, EngineError};
 
-/// What a commit survives.
+/// What a commit survives: loss of power, or only the death of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// The loss of power, on a disk that does what it says: `submit` and `settle` wait for the
-    /// disk.
+    /// Loss of power, if the disk honours syncs: `submit` and `settle` wait for the disk.
     #[default]
     Durable,
-    /// The death of every process, but not of the machine: the latest commits may be lost with the
-    /// power.
+    /// The death of every process, but not of the machine: a power failure may lose the latest
+    /// commits.
     Relaxed,
 }
 
@@ -54,9 +53,9 @@ pub struct SqliteEngine {
     durability: Durability,
     writer: Mutex<Writer>,
     reader: Mutex<Connection>,
-    /// What this process has ended, by queue.
+    /// Tasks that this process has ended, by queue.
     ended: Mutex<HashMap<String, Ended>>,
-    /// Wakes feeders and readers of notices in this process at once.
+    /// Wakes feeders and notice readers of this process at once.
     signal: Signal,
     work: Watch,
     notices: Watch,
@@ -64,16 +63,16 @@ pub struct SqliteEngine {
 
 struct Writer {
     conn: Connection,
-    /// Commits wait for the disk: `PRAGMA synchronous = FULL` is in force.
+    /// Whether commits wait for the disk: `PRAGMA synchronous = FULL` is in force.
     is_synced: bool,
 }
 
-/// A writer of another process holds the lock for longer than this: the call fails, and may be
+/// If a writer of another process holds the lock for longer than this, the call fails and may be
 /// repeated.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 impl SqliteEngine {
-    /// Opens a file, and makes it if it is not there. Only its owner can read it then.
+    /// Opens a file. Creates it if it does not exist, readable only by its owner.
     ///
     /// # Errors
     /// An [`EngineError`] if the file cannot be opened, lies on a network file system, belongs to
@@ -82,10 +81,10 @@ impl SqliteEngine {
         SqliteEngine::open_with_clock(path, durability, EngineClock::system())
     }
 
-    /// As [`open`](Self::open), with another clock.
+    /// Like [`open`](Self::open), with another clock.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn open_with_clock(
         path: impl AsRef<Path>,
         durability: Durability,
@@ -110,7 +109,7 @@ impl SqliteEngine {
         })
     }
 
-    /// Brings the schema of a file to the version of this build.
+    /// Upgrades the schema of a file to the version of this build.
     ///
     /// # Errors
     /// An [`EngineError`] if the file cannot be opened or belongs to another program.
@@ -121,8 +120,8 @@ impl SqliteEngine {
         schema::version(&conn).map_err(|error| map(error, &path.display().to_string()))
     }
 
-    /// Limits the file to that many pages for this process. Beyond it, writes fail as on a full
-    /// disk.
+    /// Limits the file to this many pages for this process. Beyond the limit, writes fail as on a
+    /// full disk.
     ///
     /// # Errors
     /// An [`EngineError`] if the file cannot be read.
@@ -130,8 +129,8 @@ impl SqliteEngine {
         self.lock_writer().conn.pragma_update(None, "max_page_count", pages).map_err(|error| self.map(error))
     }
 
-    /// Runs a write transaction. It is on disk when this returns, if `sync` and the durability say
-    /// so.
+    /// Runs a write transaction. With `sync` and [`Durability::Durable`], it is on disk when this
+    /// returns.
     fn write<R>(&self, sync: bool, f: impl FnOnce(&mut Tx<'_>) -> rusqlite::Result<R>) -> EngineResult<R> {
         let mut writer = self.lock_writer();
         let sync = sync && self.durability == Durability::Durable;
@@ -154,7 +153,7 @@ impl SqliteEngine {
             Err(error) => Err(self.map(error)),
         };
         if !conn.is_autocommit() {
-            // A failed commit leaves the transaction open. The error of interest is the first.
+            // A failed commit leaves the transaction open. Report the first error, not this one.
             let _ = conn.execute_batch("ROLLBACK");
         }
         drop(writer);
@@ -186,7 +185,7 @@ impl SqliteEngine {
         map(error, &self.path.display().to_string())
     }
 
-    /// A commit that the disk did not confirm may have happened.
+    /// Maps the error of a commit. If the disk did not confirm it, the commit may have happened.
     fn map_commit(&self, error: rusqlite::Error) -> EngineError {
         let is_io = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
         let mapped = self.map(error);
@@ -202,7 +201,7 @@ fn commit(conn: &Connection) -> rusqlite::Result<()> {
     conn.prepare_cached("COMMIT")?.execute([]).map(drop)
 }
 
-/// Says what an SQLite error means for the operation.
+/// Maps an SQLite error to its meaning for the operation.
 fn map(error: rusqlite::Error, path: &str) -> EngineError {
     let (certainty, what) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -228,12 +227,12 @@ fn connect(path: &Path) -> EngineResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
         let mut conn = Connection::open_with_flags(path, flags)?;
-        // It takes `&self` or `&mut self`, depending on the version of rusqlite.
+        // The receiver is `&self` or `&mut self`, depending on the version of rusqlite.
         Connection::busy_handler(&mut conn, Some(wait_for_lock))?;
         Ok(conn)
     };
     let conn = open().map_err(|error| map(error, &name))?;
-    // First, because the journal mode is stored in the file.
+    // Before the pragmas: the journal mode would be written into a foreign file.
     schema::refuse_foreign(&conn, &name)?;
     configure(&conn).map_err(|error| map(error, &name))?;
     Ok(conn)
@@ -243,23 +242,23 @@ fn configure(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_prepared_statement_cache_capacity(64);
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "NORMAL")?;
-    // 16 MiB each: the head of a deep queue stays in memory, and the log is folded in less often.
+    // 16 MiB per connection: the head of a deep queue stays in memory, and checkpoints are rarer.
     conn.pragma_update(None, "cache_size", -16_384)?;
     conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
     conn.pragma_update(None, "journal_size_limit", 64 << 20)
 }
 
-/// Waits for a writer of another process: short at first, with jitter, and for [`BUSY_LIMIT`] in
-/// all.
+/// Waits for a writer of another process: short sleeps at first, with jitter, and [`BUSY_LIMIT`] in
+/// total.
 fn wait_for_lock(tries: i32) -> bool {
     let longest = (100u64 << tries.clamp(0, 5)).min(2000);
     std::thread::sleep(Duration::from_micros(fastrand::u64(longest / 2..=longest)));
-    // From the sixth try on a wait takes 1.5 ms on average.
+    // From the sixth retry on, a sleep takes 1.5 ms on average.
     u128::from(tries.unsigned_abs()) * 1500 < BUSY_LIMIT.as_micros()
 }
 
-/// Arguments and results may be confidential: the file is its owner's alone. SQLite gives its log
-/// the same rights.
+/// Creates the file readable only by its owner: arguments and results may be confidential. SQLite
+/// gives its log the same permissions.
 fn create_private(path: &Path) -> EngineResult<()> {
     let mut options = std::fs::OpenOptions::new();
     options.create_new(true).write(true);
@@ -274,7 +273,7 @@ fn create_private(path: &Path) -> EngineResult<()> {
     }
 }
 
-/// File locks of network file systems are not trustworthy.
+/// File locks of network file systems are unreliable.
 fn refuse_network_file_system(path: &Path) -> EngineResult<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
@@ -291,8 +290,8 @@ fn refuse_network_file_system(path: &Path) -> EngineResult<()> {
     }
 }
 
-/// The kind of file system that a folder is on, if it is a network one. `mounts` is a list as in
-/// `/proc/self/mounts`.
+/// The type of the file system of a folder, if it is a network file system. `mounts` has the format
+/// of `/proc/self/mounts`.
 fn network_file_system(folder: &Path, mounts: &str) -> Option<String> {
     const NETWORK: [&str; 11] = [
         "nfs",
@@ -311,8 +310,7 @@ fn network_file_system(folder: &Path, mounts: &str) -> Option<String> {
         let mut fields = line.split(' ').skip(1);
         Some((PathBuf::from(fields.next()?.replace("\\040", " ")), fields.next()?))
     });
-    // The longest mount point that the folder is under; of equal ones the last, which hides the
-    // others.
+    // The longest mount point above the folder. Of equal ones the last, which hides the others.
     let (_, kind) = fields
         .filter(|(point, _)| folder.starts_with(point))
         .max_by_key(|(point, _)| point.components().count())?;

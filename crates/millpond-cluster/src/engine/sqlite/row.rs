@@ -1,4 +1,4 @@
-//! Records as rows.
+//! Conversion between records and rows.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -48,7 +48,7 @@ pub(super) fn options_text(options: &Options) -> Option<String> {
     (!options.is_default()).then(|| serde_json::to_string(options).expect("options are plain data"))
 }
 
-/// Options of a later version may have more in them: what is not known is left alone.
+/// Ignores unknown options: a later version may have stored more.
 pub(super) fn options_of(text: Option<&str>) -> Options {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
@@ -57,7 +57,8 @@ pub(super) fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Stri
     row.get(column)
 }
 
-/// Other programs may write JSON as text. A value that could not be read would stop every claim.
+/// Accepts text too, because other programs may bind JSON as text. An unreadable value would block
+/// every claim.
 pub(super) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Vec<u8>>> {
     Ok(row.get_ref(column)?.as_bytes_or_null()?.map(<[u8]>::to_vec))
 }
@@ -129,7 +130,7 @@ pub(super) fn insert(conn: &Connection, record: &Record) -> rusqlite::Result<boo
     Ok(inserted > 0)
 }
 
-/// Writes everything that a transition can change.
+/// Writes every column that a transition can change.
 pub(super) fn update(conn: &Connection, record: &Record) -> rusqlite::Result<()> {
     let history = (!record.history.is_empty())
         .then(|| serde_json::to_string(&record.history).expect("a history is plain data"));

@@ -4,16 +4,16 @@ use rusqlite::Connection;
 
 use crate::error::{Certainty, EngineError};
 
-/// Marks the file as ours: "MPND".
+/// Marks the file as a millpond file: "MPND".
 pub(super) const APPLICATION_ID: i32 = 0x4d50_4e44;
 
-/// The step at index `n` leads from version `n` to `n + 1`.
+/// The step at index `n` upgrades version `n` to `n + 1`.
 const STEPS: &[&str] = &[include_str!("../sql/schema-1.sql")];
 
 /// The version that this build reads and writes.
 pub(super) const VERSION: u32 = STEPS.len() as u32;
 
-/// Makes the schema in an empty file, and refuses one of another version.
+/// Creates the schema in an empty file, and refuses one of another version.
 pub(super) fn open(conn: &Connection, path: &str) -> Result<(), EngineError> {
     match version(conn).map_err(|error| super::map(error, path))? {
         VERSION => refuse_foreign(conn, path),
@@ -32,7 +32,7 @@ pub(super) fn open(conn: &Connection, path: &str) -> Result<(), EngineError> {
     }
 }
 
-/// Brings the schema to the newest version, in one transaction.
+/// Upgrades the schema to the newest version, in one transaction.
 pub(super) fn migrate(conn: &Connection, path: &str) -> Result<(), EngineError> {
     upgrade(conn, path, STEPS)
 }
@@ -41,11 +41,11 @@ pub(super) fn version(conn: &Connection) -> rusqlite::Result<u32> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Refuses a database that holds something and is not ours.
+/// Refuses a non-empty database of another program.
 pub(super) fn refuse_foreign(conn: &Connection, path: &str) -> Result<(), EngineError> {
     let number =
         |sql| conn.query_row(sql, [], |row| row.get::<_, i32>(0)).map_err(|error| super::map(error, path));
-    // In this order: another process may make the schema between the two reads.
+    // In this order: another process may create the schema between the two reads.
     let is_empty = number("SELECT count(*) FROM sqlite_schema")? == 0;
     match number("PRAGMA application_id")? {
         APPLICATION_ID => Ok(()),
@@ -69,7 +69,7 @@ fn upgrade(conn: &Connection, path: &str, steps: &[&str]) -> Result<(), EngineEr
 
 fn upgrade_inside(conn: &Connection, path: &str, steps: &[&str]) -> Result<(), EngineError> {
     let map = |error| super::map(error, path);
-    // Read again under the lock: another process may have been faster.
+    // Read again under the lock: another process may have upgraded meanwhile.
     let from = version(conn).map_err(map)? as usize;
     let tables = "SELECT count(*) FROM sqlite_schema WHERE type = 'table'";
     let tables: u32 = conn.query_row(tables, [], |row| row.get(0)).map_err(map)?;

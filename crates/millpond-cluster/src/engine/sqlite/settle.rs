@@ -26,7 +26,7 @@ impl Tx<'_> {
         Ok(is_accepted)
     }
 
-    /// The frequent case in one statement: a task without options of its own succeeds.
+    /// The common case in one statement: a task with default options succeeds.
     fn succeed(&mut self, settle: &Settle<'_>, fence: Fence, result: &[u8]) -> rusqlite::Result<bool> {
         let sql = "UPDATE task SET state = 3, result = ?4, args = NULL, lease = NULL, finished = ?5, expires = ?6 \
                    WHERE id = ?1 AND state = 1 AND attempt = ?2 AND owner = ?3 AND options IS NULL \

@@ -1,5 +1,4 @@
-//! What time demands: promotion, expiry, deadlines, periodic tasks and purging, each in bounded
-//! steps.
+//! Maintenance: promotion, expiry, deadlines, periodic tasks and purging, each in bounded steps.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -11,10 +10,10 @@ use crate::id::TaskId;
 use crate::periodic::occurrence;
 use crate::state::{Operation, Record};
 
-/// Notices that are kept. A reader that falls behind further learns the rest by its safety poll.
+/// Notices to keep. A reader that falls further behind finds the rest in its safety poll.
 const NOTICE_LIMIT: i64 = 10_000;
 
-/// Bytes that a finished record is charged with; the same sum as `Record::bytes`.
+/// The size of a finished record in bytes; the same sum as `Record::bytes`.
 const BYTES: &str = "200 + coalesce(length(args), 0) + coalesce(length(result), 0) \
                      + coalesce(length(CAST(error AS BLOB)), 0)";
 
@@ -22,7 +21,7 @@ const DUE: &str = "state = 2 AND due <= ?2 ORDER BY due, seq";
 const LEASES: &str = "state = 1 AND lease < ?2 ORDER BY lease, seq";
 const DEADLINES: &str = "deadline IS NOT NULL AND state IN (0, 2) AND deadline <= ?2 ORDER BY deadline, seq";
 
-/// Each task is in exactly one of these, and each has an index.
+/// Each task is in exactly one of these lists, and each list has an index.
 const ALL_LISTS: [&str; 5] = [
     "state = 0 AND crashes = 0",
     "state = 0 AND crashes > 0",
@@ -31,7 +30,7 @@ const ALL_LISTS: [&str; 5] = [
     "expires IS NOT NULL",
 ];
 
-/// Tasks of a list, with the bytes that they count as finished records.
+/// Tasks of a list, with their bytes if they are finished records.
 fn members_sql(list: &str) -> String {
     format!("SELECT seq, state, iif(state >= 3, {BYTES}, 0) FROM task WHERE queue = ?1 AND {list} LIMIT ?2")
 }
@@ -41,7 +40,7 @@ fn list_sql(list: &str) -> String {
     format!("SELECT {COLUMNS} FROM task WHERE queue = ?1 AND {list} LIMIT ?3")
 }
 
-/// Finished records, those that expire first in front.
+/// Finished records, in the order in which they expire.
 fn finished_sql() -> String {
     format!(
         "SELECT seq, state, expires, {BYTES} FROM task \
@@ -56,7 +55,7 @@ impl Tx<'_> {
         tick.expired = self.change_all(queue, LEASES, &Operation::Expire, limit)?;
         tick.timed_out = self.pass_deadlines(queue, limit)?;
         tick.submitted = self.run_periodics(queue, limit)?;
-        // The purge reads the counts, so they must include what this transaction has ended.
+        // The purge reads the counts, so they must include the tasks that this transaction ended.
         self.finish()?;
         tick.purged = self.purge_finished(queue, limit)?;
         self.trim(queue, limit)?;
@@ -73,7 +72,7 @@ impl Tx<'_> {
         self.change_all(queue, DEADLINES, &Operation::PassDeadline, limit)
     }
 
-    /// Applies one operation to the first records of a list. The operation's own guard is checked
+    /// Applies one operation to the first records of a list. The operation checks its own guard
     /// again.
     fn change_all(
         &mut self,
@@ -102,8 +101,8 @@ impl Tx<'_> {
             .prepare_cached(kept)?
             .query_row([queue], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
         let is_over = |records: i64, bytes: i64| records > keep_records || bytes > keep_bytes;
-        // Without the limit on `expires` this would read finished records at each tick only to
-        // leave them.
+        // Without the limit on `expires` each tick would read finished records that it does not
+        // purge.
         let horizon = if is_over(records, bytes) { i64::MAX } else { self.now };
         let mut statement = self.conn.prepare_cached(&finished_sql())?;
         let rows = statement.query_map(params![queue, horizon, limit as i64], |row| {
@@ -136,7 +135,7 @@ impl Tx<'_> {
         Ok(rows.len())
     }
 
-    /// Deletes records of a queue, and the queue if none is left. Tells whether it is gone.
+    /// Deletes records of a queue, and the queue if none is left. Returns true if it is gone.
     pub(super) fn delete_queue(&mut self, queue: &str, limit: usize) -> rusqlite::Result<bool> {
         let mut left = limit;
         for list in ALL_LISTS {
@@ -161,8 +160,7 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Removes what is no longer needed: unique keys whose time is over, old notices, workers that
-    /// are gone.
+    /// Removes obsolete rows: expired unique keys, old notices, workers that have gone.
     fn trim(&self, queue: &str, limit: usize) -> rusqlite::Result<()> {
         self.conn
             .prepare_cached(
@@ -205,7 +203,7 @@ impl Tx<'_> {
     }
 }
 
-/// A schedule: name, next, last, spec.
+/// Reads a schedule: name, next, last, spec.
 pub(super) fn periodic(row: &rusqlite::Row<'_>) -> rusqlite::Result<PeriodicRow> {
     let spec: String = row.get(3)?;
     let spec: PeriodicSpec = serde_json::from_str(&spec).map_err(|error| {
@@ -227,8 +225,8 @@ pub(super) mod tests {
         conn
     }
 
-    /// The plan searches through these indexes, scans no tasks and sorts nothing. Statistics, which
-    /// could change the plan, are never collected.
+    /// Asserts that the query plan uses these indexes, scans no tasks and sorts nothing.
+    /// Statistics, which could change the plan, are never collected.
     pub(in crate::engine::sqlite) fn assert_uses(conn: &Connection, sql: &str, indexes: &[&str]) {
         let plan = plan(conn, sql);
         for index in indexes {

@@ -1,5 +1,4 @@
-//! One write transaction: changes to records, and the counts, keys and notices that follow from
-//! them.
+//! One write transaction: changes of records, and the resulting counts, keys and notices.
 
 use std::collections::HashMap;
 
@@ -11,38 +10,38 @@ use crate::engine::types::{Ended, Mode, NewTask, QueueStats, Submitted};
 use crate::id::{SubmitterId, TaskId};
 use crate::state::{Change, Millis, Operation, Record, Refused, State, Unique, apply};
 
-/// Counts that this transaction changes, per queue. Written once, at its end.
+/// Changes of counts by this transaction, per queue. Written once, at its end.
 #[derive(Debug, Default)]
 struct Delta {
-    /// By state number.
+    /// Indexed by state number.
     states: [i64; 6],
     finished_bytes: i64,
     submitted: i64,
     fence_refused: i64,
     purged: i64,
-    /// Of this only the counters of events and `ended_here` are used.
+    /// Only the counters of events and `ended_here` are used.
     events: QueueStats,
 }
 
-/// A write transaction that has begun.
+/// An open write transaction.
 pub(super) struct Tx<'a> {
     pub(super) conn: &'a Connection,
     pub(super) now: Millis,
     deltas: HashMap<String, Delta>,
-    /// What this transaction ends, for the counters of this process. They grow after the commit.
+    /// Tasks that this transaction ends. Added to the counters of this process after the commit.
     pub(super) ended: HashMap<String, Ended>,
-    /// Rows of queues that were read already.
+    /// Cache of the queues' rows.
     queues: HashMap<String, QueueRow>,
-    /// A task became ready or delayed: wake feeders after the commit.
+    /// Whether a task became ready or delayed: feeders are then woken after the commit.
     pub(super) has_work: bool,
 }
 
-/// What a transaction needs to know of a queue.
+/// The settings and the load of a queue that a transaction needs.
 #[derive(Clone, Copy)]
 pub(super) struct QueueRow {
     pub(super) mode: Mode,
     pub(super) capacity: Option<u64>,
-    /// Ready and delayed tasks, without those of this transaction.
+    /// Ready and delayed tasks before this transaction.
     waiting: u64,
 }
 
@@ -73,7 +72,7 @@ impl<'a> Tx<'a> {
         self.deltas.get_mut(queue).expect("it was just inserted")
     }
 
-    /// The row of a queue; made if it is not there.
+    /// Returns the row of a queue. Creates it if it does not exist.
     pub(super) fn queue(&mut self, name: &str) -> rusqlite::Result<QueueRow> {
         if let Some(row) = self.queues.get(name) {
             return Ok(*row);
@@ -89,7 +88,7 @@ impl<'a> Tx<'a> {
         Ok(row)
     }
 
-    /// Applies an operation to a record and writes everything that follows.
+    /// Applies an operation to a record and writes all consequences.
     pub(super) fn change(
         &mut self,
         record: &mut Record,
@@ -121,7 +120,7 @@ impl<'a> Tx<'a> {
         Ok(Ok(change))
     }
 
-    /// Counts a record that went from one state into another.
+    /// Counts a record that changed its state.
     pub(super) fn moved(&mut self, queue: &str, change: Change, bytes: u64) {
         self.has_work |= matches!(change.to, State::Ready | State::Delayed);
         let delta = self.delta(queue);
@@ -148,7 +147,8 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Leaves a notice for the submitter, unless the caller tells it, or there is none.
+    /// Writes a notice for the submitter, if there is one. Not if it is `told`: the caller informs
+    /// it directly.
     pub(super) fn announce(
         &self,
         id: TaskId,
@@ -188,7 +188,7 @@ impl<'a> Tx<'a> {
         Ok(Submitted::New)
     }
 
-    /// Why a task is not accepted, if it is not.
+    /// Returns why a task is not accepted, or `None` if it is.
     fn refusal(&mut self, task: &NewTask, queue: &QueueRow) -> rusqlite::Result<Option<Submitted>> {
         if let Some(state) = self.state_of(task.id)? {
             return Ok(Some(Submitted::Known(state)));
@@ -233,7 +233,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Writes the counts. Done before each commit, and wherever the stored counts must be true.
+    /// Writes the counts: before each commit, and wherever the stored counts must be current.
     pub(super) fn finish(&mut self) -> rusqlite::Result<()> {
         self.queues.clear();
         for (queue, delta) in self.deltas.drain() {

@@ -1,8 +1,8 @@
-//! Waiting for changes: at once within the process, by polling a counter across processes.
+//! Waiting for changes: signalled within the process, by polling a counter across processes.
 //!
-//! `PRAGMA data_version` changes when another connection has committed. Reading it takes
-//! microseconds and no lock that a writer waits for. File watching would be faster on paper, but
-//! misses wakes; and closing a descriptor of the file drops the locks that SQLite has on it.
+//! `PRAGMA data_version` changes after a commit of another connection. Reading it takes
+//! microseconds and no lock that a writer waits for. File watching misses wake-ups, and closing a
+//! descriptor of the file drops the locks that SQLite holds on it.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use rusqlite::Connection;
 
 use super::lock;
 
-/// After activity the counter is polled this often, for [`ACTIVE_FOR`].
+/// Poll interval during activity, which lasts until [`ACTIVE_FOR`] after the latest change.
 const POLL_ACTIVE: Duration = Duration::from_millis(1);
 const POLL_IDLE: Duration = Duration::from_millis(20);
 const ACTIVE_FOR: Duration = Duration::from_millis(50);
 
-/// Grows when this process has changed something that its waiting threads care about.
+/// A generation that grows when this process has changed what its waiting threads wait for.
 #[derive(Debug, Default)]
 pub(super) struct Signal {
     generation: Mutex<u64>,
@@ -33,7 +33,8 @@ impl Signal {
         *lock(&self.generation)
     }
 
-    /// Waits until the generation is not `seen`, or for `timeout`. Tells whether it changed.
+    /// Waits until the generation differs from `seen`, or until `timeout`. Returns true if it
+    /// changed.
     fn wait(&self, seen: u64, timeout: Duration) -> bool {
         let generation = lock(&self.generation);
         let unchanged = |generation: &mut u64| *generation == seen;
@@ -45,7 +46,7 @@ impl Signal {
     }
 }
 
-/// One connection that looks for commits of others.
+/// A connection that detects commits of other connections.
 pub(super) struct Watch {
     inner: Mutex<Inner>,
 }
@@ -66,8 +67,7 @@ impl Watch {
         f(&lock(&self.inner).conn)
     }
 
-    /// Waits until something was committed since the last call, the signal is raised, or `timeout`
-    /// is over.
+    /// Waits for a commit since the last call, for the signal, or for `timeout`.
     pub(super) fn wait(&self, signal: &Signal, seen: u64, timeout: Duration) -> rusqlite::Result<()> {
         let deadline = Instant::now() + timeout;
         loop {

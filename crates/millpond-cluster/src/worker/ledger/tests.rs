@@ -1,4 +1,4 @@
-//! The ledger by itself.
+//! Tests of the ledger alone.
 
 use super::*;
 use crate::state::Options;
@@ -90,7 +90,7 @@ fn only_a_task_without_a_report_on_its_way_counts_as_lost() {
     ledger.claimed(&[again(1)], seconds(0), seconds(0));
     assert_eq!(ledger.begin(again(1).fence, None, None, seconds(0)), Begin::Run);
     assert!(ledger.finish(again(1).fence, seconds(0)).is_some());
-    // It failed and is retried at once: the answer to the report comes after the next claim.
+    // It failed and is retried at once: the answer to the report arrives after the next claim.
     ledger.claimed(&[again(2)], seconds(0), seconds(0));
     ledger.settled(again(1).fence);
     assert_eq!((ledger.held(), ledger.unfinished(), ledger.lease_lost), (1, 1, 0));

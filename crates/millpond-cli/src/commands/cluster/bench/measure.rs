@@ -1,4 +1,4 @@
-//! The measurements, one after the other, on a queue that is empty.
+//! The measurements, in sequence, on an empty queue.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -13,7 +13,7 @@ use super::scratch::{ECHO, QUEUE, Signals};
 use crate::error::Error;
 use crate::term;
 
-/// What the user asked for.
+/// The requested load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) tasks: u64,
@@ -21,7 +21,7 @@ pub(super) struct Load {
     pub(super) bytes: u64,
 }
 
-/// One measurement: how long all of it took, and how long each call.
+/// One measurement: the total time, and the time of each call.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) tasks: u64,
@@ -41,7 +41,7 @@ impl Figures {
         self.tasks as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The time that this share of the calls did not exceed.
+    /// The time that a `share` of the calls did not exceed.
     pub(super) fn time(&self, share: f64) -> Duration {
         self.times[((self.times.len() - 1) as f64 * share).round() as usize]
     }
@@ -53,25 +53,25 @@ pub(super) struct Results {
     pub(super) one: Figures,
     pub(super) submit: Figures,
     pub(super) claim: Figures,
-    /// `None`: the engine has no disk, or there were too few tasks to tell.
+    /// `None`: the engine has no disk, or there were too few tasks to measure.
     pub(super) bytes_per_task: Option<f64>,
 }
 
-/// Takes the measurements.
+/// Runs the measurements.
 #[derive(Debug)]
 pub(super) struct Meter<'a> {
     cluster: &'a Cluster,
     load: Load,
     signals: &'a Signals,
-    /// On stderr, if that is a terminal.
+    /// Shown on stderr if that is a terminal.
     progress: ProgressBar,
 }
 
-/// Tasks of one claim.
+/// Number of tasks per claim.
 const CLAIM: u64 = 100;
-/// Sixteen pages of SQLite.
+/// Below 16 SQLite pages, the size per task is not accurate enough.
 const FEW_BYTES: u64 = 16 * 4096;
-/// Nobody renews the leases of claimed tasks, so they are longer than the bench.
+/// Longer than the bench, because the leases of claimed tasks are not renewed.
 const LEASE: Duration = Duration::from_secs(3600);
 
 impl<'a> Meter<'a> {
@@ -88,27 +88,27 @@ impl<'a> Meter<'a> {
         let worker = self.cluster.worker().handle(&ECHO, handler).start().map_err(failed)?;
         let one = self.one_in_flight()?;
         let many = self.many_in_flight()?;
-        // From here on tasks wait.
+        // From here on no worker claims tasks.
         drop(worker);
         let before = self.stored_bytes()?;
         let submit = self.submit_batches()?;
         let after = self.stored_bytes()?;
         let bytes = before.zip(after).map(|(before, after)| after.saturating_sub(before));
-        // Space is taken in pages: a few tasks do not tell.
+        // Space is allocated in pages, so few tasks give no accurate size.
         let bytes = bytes.filter(|bytes| *bytes >= FEW_BYTES);
         let bytes_per_task = bytes.map(|bytes| bytes as f64 / self.load.tasks as f64);
         let claim = self.claim_batches()?;
         Ok(Results { many, one, submit, claim, bytes_per_task })
     }
 
-    /// Begins a step of this many tasks.
+    /// Starts a step with this many tasks.
     fn begin(&self, what: &'static str, tasks: u64) {
         self.progress.set_message(what);
         self.progress.set_length(tasks);
         self.progress.set_position(0);
     }
 
-    /// Counts tasks that are done. Fails if a signal has arrived.
+    /// Counts finished tasks. Fails if a signal has arrived.
     fn done(&self, tasks: u64) -> Result<(), Error> {
         self.progress.inc(tasks);
         match self.signals.received() {
@@ -118,7 +118,7 @@ impl<'a> Meter<'a> {
     }
 
     fn arguments(&self) -> String {
-        // With its quotes as long as was asked for.
+        // The quotes count towards the requested length.
         "x".repeat(self.load.bytes as usize - 2)
     }
 
@@ -137,11 +137,11 @@ impl<'a> Meter<'a> {
     }
 
     fn one_in_flight(&self) -> Result<Figures, Error> {
-        // Each takes as long as the disk does: enough for a p99, not more.
+        // Each round trip waits for the disk: run enough for a p99, but not more.
         let rounds = (self.load.tasks / 50).clamp(200, 2000).min(self.load.tasks);
         self.begin("one in flight", rounds);
         let arguments = self.arguments();
-        // The first one starts threads and prepares statements.
+        // Warm-up: the first round trip starts threads and prepares statements.
         self.round_trip(&arguments)?;
         self.progress.set_position(0);
         let begin = Instant::now();
@@ -149,7 +149,7 @@ impl<'a> Meter<'a> {
         Ok(Figures::new(1, rounds, begin.elapsed(), times))
     }
 
-    /// As many threads as tasks in flight: each submits a task and waits for it, again and again.
+    /// Starts a thread per task in flight; each repeatedly submits a task and waits for it.
     fn many_in_flight(&self) -> Result<Figures, Error> {
         let tasks = self.load.tasks;
         self.begin("many in flight", tasks);
@@ -159,7 +159,7 @@ impl<'a> Meter<'a> {
             let mut times = Vec::new();
             // Relaxed: a counter.
             while started.fetch_add(1, Ordering::Relaxed) < tasks {
-                // After an error the other threads begin no more.
+                // After an error the other threads start no more tasks.
                 let stop = |_: &Error| started.store(tasks, Ordering::Relaxed);
                 times.push(self.round_trip(&arguments).inspect_err(stop)?);
             }
@@ -198,7 +198,7 @@ impl<'a> Meter<'a> {
         Ok(Figures::new(BATCH_LIMIT, self.load.tasks, times.iter().sum(), times))
     }
 
-    /// Claims at most half of what waits, so that the backlog stays deep.
+    /// Claims at most half of the waiting tasks, so that the backlog remains deep.
     fn claim_batches(&self) -> Result<Figures, Error> {
         let calls = (self.load.tasks / CLAIM / 2).clamp(1, 200);
         self.begin("claim", calls * CLAIM);

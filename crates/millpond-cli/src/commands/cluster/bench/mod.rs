@@ -1,7 +1,7 @@
 //! `bench`: measures an engine on the user's own machine and disk.
 //!
-//! `scratch` is the queue that it works in, and what removes that queue again. `measure` has the
-//! measurements. Every way out leads through [`Scratch::remove`]: success, errors and signals.
+//! `scratch` creates the bench's queue and removes it; `measure` has the measurements. Success,
+//! errors and signals all end with [`Scratch::remove`].
 
 mod measure;
 mod scratch;
@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Bytes of arguments of each task
     #[arg(long, value_name = "N", default_value = "128", value_parser = bytes)]
     bytes: u64,
-    /// Only remove what a bench that was killed has left
+    /// Only remove the queue that a killed bench has left
     #[arg(long)]
     clean: bool,
 }
@@ -44,7 +44,7 @@ fn in_flight(text: &str) -> Result<u64, String> {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    // The arguments are a JSON string: two of the bytes are its quotes.
+    // The arguments are a JSON string, whose quotes count as two bytes.
     within(text, 2, millpond_cluster::engine::PAYLOAD_LIMIT as u64)
 }
 
@@ -88,7 +88,7 @@ pub(super) fn run(common: &Common, args: &Args) -> Result<Outcome, Error> {
         return Ok(Outcome::Status(128 + signal));
     }
     if let (Err(_), Err(Error::Message(error))) = (&measured, &removed) {
-        // The command ends with the first error, but the user must know of both.
+        // The command ends with the first error, but both must be reported.
         complain(error);
     }
     let (results, growth) = (measured?, removed?);
@@ -100,7 +100,7 @@ pub(super) fn run(common: &Common, args: &Args) -> Result<Outcome, Error> {
     Ok(Outcome::Yes)
 }
 
-/// What the bench is about to do to a database. `None`: nothing, because there is none.
+/// What the bench will change in a database. `None`: nothing, because the engine is in memory.
 fn announcement(address: &str, args: &Args) -> Option<String> {
     let path = target::file(address)?;
     let size = show::size(args.tasks * (args.bytes + 500));

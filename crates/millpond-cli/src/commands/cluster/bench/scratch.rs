@@ -1,4 +1,4 @@
-//! The queue of a bench, and the file if the bench made it. Both are removed at the end.
+//! The queue of a bench, and its file if the bench created it. Both are removed at the end.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,18 +11,18 @@ use millpond_cluster::{Cluster, TaskFilter, TaskType};
 use super::super::{failed, target};
 use crate::error::Error;
 
-/// The queue. It must not exist, so that nothing of others can be in it.
+/// The queue. The bench refuses an existing one, so it cannot contain other tasks.
 pub(super) const QUEUE: &str = "millpond-bench";
-/// The only task type in it.
+/// The only task type in the queue.
 pub(super) const ECHO: TaskType<String, u64> = TaskType::new("millpond-bench");
 
-/// What a bench made. Dropping it removes that too, without a word about errors.
+/// What a bench created. Dropping it removes everything and ignores errors.
 #[derive(Debug)]
 pub(super) struct Scratch {
-    /// `None`: it is removed.
+    /// `None`: already removed.
     cluster: Option<Cluster>,
     file: Option<PathBuf>,
-    /// Size of the file before; `None`: the bench made it.
+    /// Size of the file before the bench; `None`: the bench created it.
     size: Option<u64>,
 }
 
@@ -32,7 +32,7 @@ impl Scratch {
         let size = file.as_deref().map(claim_file).transpose()?.flatten();
         let mut scratch = Scratch { cluster: None, file, size };
         let cluster = Cluster::open(address).inspect_err(|_| scratch.remove_file()).map_err(failed)?;
-        // A file that the bench made has no queue yet.
+        // A file that the bench created has no queue yet.
         if size.is_some() && exists(&cluster)? {
             return Err(Error::new(format_args!(
                 "there is a queue '{QUEUE}' already: another bench runs, or one was killed; \
@@ -47,8 +47,8 @@ impl Scratch {
         self.cluster.as_ref().expect("it is not removed yet")
     }
 
-    /// Removes the queue, and the file if the bench made it. Returns by how many bytes a file that
-    /// was there has grown.
+    /// Removes the queue, and the file if the bench created it. Returns by how many bytes an
+    /// existing file has grown.
     pub(super) fn remove(mut self) -> Result<u64, Error> {
         self.clear()
     }
@@ -67,13 +67,13 @@ impl Scratch {
             Error::new(format_args!("the queue '{QUEUE}' is not removed, use `bench --clean`: {error}"))
         };
         cluster.admin().delete_queue().map_err(not_removed)?;
-        // The last connection moves the log into the file.
+        // Closing the last connection checkpoints the log into the file.
         drop(cluster);
         let now = self.file.as_ref().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
         Ok(self.size.map_or(0, |before| now.saturating_sub(before)))
     }
 
-    /// The bench made the file, and no other process has begun to use it.
+    /// The bench created the file, and no other process uses it.
     fn is_private(&self, cluster: &Cluster) -> bool {
         self.file.is_some()
             && self.size.is_none()
@@ -81,7 +81,7 @@ impl Scratch {
             && cluster.admin().workers().is_ok_and(|workers| workers.is_empty())
     }
 
-    /// Removes the file if the bench made it.
+    /// Removes the file if the bench created it.
     fn remove_file(&self) {
         if let (Some(file), None) = (&self.file, self.size) {
             for suffix in ["", "-wal", "-shm"] {
@@ -99,7 +99,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The size of a file that is there. If none is, makes it, so that it certainly is the bench's own.
+/// Returns the size of an existing file, or creates the file exclusively.
 fn claim_file(path: &Path) -> Result<Option<u64>, Error> {
     let mut options = File::options();
     options.create_new(true).write(true);
@@ -124,7 +124,7 @@ fn exists(cluster: &Cluster) -> Result<bool, Error> {
     Ok(cluster.engine().queues().map_err(failed)?.iter().any(|queue| queue == QUEUE))
 }
 
-/// Removes the queue that a bench left because it was killed. Returns how many tasks it held.
+/// Removes the queue of a killed bench. Returns how many tasks it contained.
 pub(super) fn clean(cluster: &Cluster) -> Result<u64, Error> {
     if !exists(cluster)? {
         return Ok(0);
@@ -150,8 +150,8 @@ pub(super) fn clean(cluster: &Cluster) -> Result<u64, Error> {
     Ok(count)
 }
 
-/// Signals that would end the process before the queue is removed. They end the measurement
-/// instead; a second one changes nothing.
+/// Catches signals that would end the process before the queue is removed. They end the measurement
+/// instead; further ones have no effect.
 #[derive(Debug)]
 pub(super) struct Signals {
     /// The signal, or 0.

@@ -1,5 +1,4 @@
-//! From what was reported to what is on record: numbers become names, real time becomes the
-//! workload's.
+//! Converts reports to a record: numbers become names, real time becomes the workload's time.
 
 use std::time::Duration;
 
@@ -11,12 +10,12 @@ use super::recorder::{RunSeen, Seen, TaskSeen, ThreadSeen};
 pub(super) struct Account<'a> {
     pub(super) scene: &'a Scene,
     pub(super) pace: Pace,
-    /// When the last step was done, in the workload's time.
+    /// When the last step ended, in the workload's time.
     pub(super) end: Duration,
 }
 
 impl Account<'_> {
-    /// All but the steps, and what only the pool itself knows.
+    /// Everything except the steps and the values that only the pool knows.
     pub(super) fn record(&self, seen: &Seen, ending: Ending) -> Record {
         let scene = self.scene;
         let mut record = Record {
@@ -84,8 +83,8 @@ impl Account<'_> {
         }
     }
 
-    /// How long the submitter had to wait: from the refusal until it came back, if its policy lets
-    /// it wait.
+    /// How long the submitter was blocked: from the refusal until `submit` returned, if the policy
+    /// blocks.
     fn blocked(&self, task: &TaskSeen) -> Option<Duration> {
         let blocks = matches!(self.scene.pool.kind, PoolKind::Threads { policy: Policy::Block(_), .. });
         match (task.how, task.refused, task.returned) {
@@ -98,8 +97,8 @@ impl Account<'_> {
     }
 }
 
-/// When a task came into the queue: at its arrival, or when its submitter was let go. It may have
-/// begun before that one could say so.
+/// When a task entered the queue: at its arrival, or when its blocked submitter returned. The task
+/// may have begun before the submitter could report that.
 fn entered(task: &TaskSeen) -> Duration {
     match (task.refused, task.returned, task.runs.first()) {
         (Some(_), Some(returned), run) => run.map_or(returned, |run| returned.min(run.begin)),

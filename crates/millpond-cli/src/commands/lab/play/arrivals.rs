@@ -1,4 +1,4 @@
-//! When tasks arrive, and what is left to chance: by the arrivals and lots of `plan`.
+//! Arrival times and random choices, with the arrival processes and generators of `plan`.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use millpond_sim::{Chance, Kind, Mix, Stream};
 
 use super::super::workload::{Length, Submit, TaskPlan};
 
-/// When the tasks of a step arrive, counted from its beginning.
+/// Arrival times of a step's tasks, counted from its beginning.
 pub(super) fn times(submit: &Submit, chance: &mut Chance) -> Vec<Duration> {
-    // A stream has lots of its own; so each step has a seed of its own.
+    // A stream has its own random numbers, so each step needs its own seed.
     let seed = (chance.unit() * (1_u64 << 53) as f64) as u64;
-    // Only their times are wanted here.
+    // Only the arrival times are used.
     let nothing = Mix::new(vec![Kind { weight: 1.0, length: Length::ZERO.0, cpu: 0.0 }]);
     let stream = Stream::new(std::slice::from_ref(&submit.arrivals), submit.limit, &nothing, seed);
     stream.map(|task| Duration::from_nanos(task.arrival)).collect()
@@ -20,7 +20,7 @@ pub(super) fn length(length: Length, chance: &mut Chance) -> Duration {
     Duration::from_nanos(length.0.draw(chance).round() as u64)
 }
 
-/// One of `mix`, by weight.
+/// One task of `mix`, chosen by weight.
 pub(super) fn choose<'a>(mix: &'a [TaskPlan], chance: &mut Chance) -> &'a TaskPlan {
     let (last, others) = mix.split_last().expect("a mix has been checked to have a task");
     if others.is_empty() {

@@ -1,13 +1,13 @@
-//! A gate that the tasks of a burst wait at, so that the counts rest on no timing.
+//! A gate at which the tasks of a burst wait, so that counts do not depend on timing.
 //!
-//! A burst is meant to arrive at once. On a busy machine the first task could be done before the
-//! last is handed in, and the pool would be seen to take what it would not have taken. So the time
-//! of its tasks begins when all have been handed in.
+//! A burst is meant to arrive at once. On a busy machine the first task could end before the last
+//! one is submitted, and the pool would accept more than it should. So the duration of its tasks
+//! begins when all of them have been submitted.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Open at first.
+/// Initially open.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     closed: Mutex<bool>,
@@ -30,7 +30,7 @@ impl Gate {
         drop(open.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Waits until the gate is open, at most `time`.
+    /// Waits until the gate is open, at most for `time`.
     pub(super) fn pass_within(&self, time: Duration) {
         let open = self.changed.wait_timeout_while(self.lock(), time, |closed| *closed);
         drop(open.unwrap_or_else(PoisonError::into_inner));

@@ -1,5 +1,5 @@
-//! The player: a scene in, what was seen out. It makes a real pool, does the steps one by one and
-//! writes down what happens.
+//! The player: plays a scene and returns the record. Builds a real pool, executes the steps and
+//! records what happens.
 
 mod account;
 mod arrivals;
@@ -27,45 +27,45 @@ use super::record::{Ending, Record, StepRecord};
 use super::workload::{Does, PoolPlan, Scene, Submit, TaskPlan};
 use crate::error::Error;
 
-/// How fast time passes: 2 is twice as fast as the workload says.
+/// The speed-up: 2 plays twice as fast as the workload says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace(pub(crate) f64);
 
 impl Pace {
-    /// How long `time` of the workload really takes.
+    /// Converts `time` of the workload to real time.
     pub(super) fn real(self, time: Duration) -> Duration {
         if time == Duration::MAX {
-            return time; // for ever
+            return time; // unlimited
         }
         Duration::try_from_secs_f64(time.as_secs_f64() / self.0).unwrap_or(Duration::MAX)
     }
 
-    /// What `real` time is in the workload.
+    /// Converts `real` time to the workload's time.
     pub(super) fn told(self, real: Duration) -> Duration {
         Duration::try_from_secs_f64(real.as_secs_f64() * self.0).unwrap_or(Duration::MAX)
     }
 }
 
-/// A look at a scene that is being played.
+/// The progress of a scene.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Glance {
     pub(crate) at: Duration,
     pub(crate) tasks: usize,
-    /// How many of them are over.
+    /// How many of them have ended.
     pub(crate) over: usize,
     pub(crate) threads: usize,
     pub(crate) queued: usize,
 }
 
-/// How often somebody who looks on is told.
+/// Interval between progress reports.
 const GLANCES: Duration = Duration::from_millis(100);
 
-/// Finds out whether such a pool can be built. No thread is started.
+/// Checks whether such a pool can be built. Starts no thread.
 pub(crate) fn trial(plan: &PoolPlan) -> Result<(), ConfigError> {
     Pond::build(plan, Pace(1.0), &Arc::new(Recorder::new()), &Arc::default()).map(drop)
 }
 
-/// Plays `scene`. `onlooker`, if there is one, is told several times a second how far it is.
+/// Plays `scene`. Reports the progress to `onlooker`, if there is one.
 pub(crate) fn play(
     scene: &Scene,
     pace: Pace,
@@ -123,7 +123,7 @@ struct Player<'a> {
     scene: &'a Scene,
     stage: &'a Arc<Stage>,
     chance: Chance,
-    /// How many tasks have been called by a name so far, of those that share it.
+    /// For names that several tasks share: how many tasks have got each name so far.
     numbers: HashMap<String, usize>,
     steps: Vec<StepRecord>,
 }
@@ -134,7 +134,7 @@ impl Player<'_> {
         for step in &self.scene.steps {
             match &step.does {
                 Does::Shutdown { grace, force } => ending = Some(self.end(*grace, *force, true)),
-                // Looked at while its gate is closed: nothing has ended yet, however busy the
+                // Recorded while the gate is closed: no task has ended yet, however busy the
                 // machine is.
                 Does::Submit(submit) => {
                     self.submit(submit);
@@ -142,8 +142,8 @@ impl Player<'_> {
                     self.let_go(submit);
                     continue;
                 }
-                // Done when the last task is; that its worker has to come to rest first is our own
-                // wish.
+                // The step ends with the last task. Waiting for the worker to park is not part of
+                // it.
                 Does::UntilIdle => {
                     let done = self.await_tasks();
                     self.look_as_of(done, &step.says);
@@ -212,21 +212,21 @@ impl Player<'_> {
         }
     }
 
-    /// The time of the tasks that were handed in begins, unless more belong to them.
+    /// Starts the submitted tasks, unless they are held for the next submission.
     fn let_go(&self, submit: &Submit) {
         if !submit.hold {
             self.stage.gate.open();
         }
     }
 
-    /// A name for one of several that have the same.
+    /// Adds a number to a name that several tasks share.
     fn numbered(&mut self, name: &str) -> String {
         let number = self.numbers.entry(name.to_owned()).or_insert(0);
         *number += 1;
         format!("{name}-{number}")
     }
 
-    /// Draws lots for one task.
+    /// Draws the random values of one task.
     fn job(&mut self, plan: &TaskPlan) -> Job {
         let pace = self.stage.pace;
         let number = self.stage.recorder.look(|seen| seen.tasks.len()) + 1;
@@ -242,8 +242,8 @@ impl Player<'_> {
         }
     }
 
-    /// Waits until there are at most `threads` threads: several keep-alive times, and some seconds
-    /// for a busy machine.
+    /// Waits until there are at most `threads` threads: for several keep-alive times, and some
+    /// seconds more for a busy machine.
     fn await_size(&self, threads: usize) {
         let stage = self.stage;
         let patience = stage.pace.real(stage.plan.keep_alive).saturating_mul(3) + Duration::from_secs(10);
@@ -277,7 +277,7 @@ impl Player<'_> {
         }
     }
 
-    /// A scheduler's threads tell of their end only after it has ended.
+    /// Waits for a scheduler's threads, which report their end only after it has terminated.
     fn await_threads(&self) {
         if self.stage.pond.size() == 0 {
             let gone = |seen: &Seen| seen.threads.iter().all(|thread| thread.stopped.is_some());
@@ -285,8 +285,7 @@ impl Player<'_> {
         }
     }
 
-    /// Waits until every task is over and the workers rest. Gives the moment when the last task was
-    /// over.
+    /// Waits until every task has ended and the workers are idle. Returns when the last task ended.
     fn await_tasks(&self) -> Duration {
         self.stage.recorder.wait(Duration::MAX, |seen| seen.settled == seen.tasks.len());
         let done = self.now();
@@ -311,7 +310,7 @@ impl Player<'_> {
         });
     }
 
-    /// How many tasks run, by their own account.
+    /// How many tasks are running, according to their own reports.
     fn running(&self) -> usize {
         let under_way = |task: &TaskSeen| task.runs.iter().any(|run| run.end.is_none());
         self.stage.recorder.look(|seen| seen.tasks.iter().filter(|task| under_way(task)).count())

@@ -1,9 +1,9 @@
-//! The pools of the lab behind one face: a thread pool, a scheduled pool, a bounded-elastic
+//! One interface for the pools of the lab: a thread pool, a scheduled pool, a bounded-elastic
 //! scheduler.
 //!
-//! All are made by the library's own builders. Policies are the library's too; around each stands
-//! an observer, as a policy is the one place that learns of a refusal whatever comes of it (no hook
-//! tells of a submission that `Block` makes wait).
+//! All are built with the library's builders and policies. Each policy is wrapped in an observer,
+//! because only a policy sees every refusal: no hook reports a submission that `Block` keeps
+//! waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use super::Pace;
 use super::gate::Gate;
 use super::recorder::{Recorder, Watching};
 
-/// What threads are called, before their number.
+/// Prefix of thread names, before the number.
 const PREFIX: &str = "thread-";
 
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(super) enum Pond {
     Elastic(BoundedElasticScheduler),
 }
 
-/// How the pool ended; durations are real.
+/// How the pool ended. Durations are in real time.
 pub(super) struct Ended {
     pub(super) outcome: ShutdownOutcome,
     pub(super) elapsed: Duration,
@@ -39,7 +39,7 @@ pub(super) struct Ended {
 }
 
 impl Pond {
-    /// Makes the pool of `plan`, with all its times at `pace`.
+    /// Builds the pool of `plan`, with all its times at `pace`.
     pub(super) fn build(
         plan: &PoolPlan,
         pace: Pace,
@@ -83,7 +83,7 @@ impl Pond {
         }
     }
 
-    /// Hands `task` in.
+    /// Submits `task`.
     pub(super) fn submit(&self, task: Task, delay: Duration, lane: Option<&Worker>) -> Result<(), Rejected> {
         match (self, lane) {
             (Pond::Threads(pool), _) => pool.execute_task(task.with_delay(delay)),
@@ -95,7 +95,7 @@ impl Pond {
         }
     }
 
-    /// A lane for tasks that keep their order, of a scheduler.
+    /// Creates a lane of a scheduler, for tasks that keep their order.
     pub(super) fn lane(&self) -> Option<Worker> {
         match self {
             Pond::Elastic(scheduler) => Some(scheduler.create_worker()),
@@ -103,7 +103,7 @@ impl Pond {
         }
     }
 
-    /// How many threads there are.
+    /// Number of threads.
     pub(super) fn size(&self) -> usize {
         match self {
             Pond::Threads(pool) => pool.pool_size(),
@@ -112,8 +112,8 @@ impl Pond {
         }
     }
 
-    /// How many threads run a task. A scheduler does not tell: its `busy` slots include those that
-    /// a lane holds.
+    /// Number of threads that run a task. `None` for a scheduler: its `busy` slots include those
+    /// that lanes hold.
     pub(super) fn active(&self) -> Option<usize> {
         match self {
             Pond::Threads(pool) => Some(pool.active_count()),
@@ -122,7 +122,7 @@ impl Pond {
         }
     }
 
-    /// Nobody works, and all work that was taken has been counted.
+    /// Returns true if no worker is busy and all finished tasks have been counted.
     pub(super) fn is_through(&self) -> bool {
         match self {
             Pond::Threads(pool) => pool.active_count() == 0,
@@ -134,7 +134,7 @@ impl Pond {
         }
     }
 
-    /// All workers sleep, so that each is at hand for the next task.
+    /// Returns true if all workers are parked, so that each is available for the next task.
     pub(super) fn sleeps(&self) -> bool {
         match self {
             Pond::Threads(pool) => pool.parked_workers().all >= pool.pool_size(),
@@ -142,7 +142,7 @@ impl Pond {
         }
     }
 
-    /// No worker sleeps while a task waits that it could run.
+    /// Returns false if a worker is parked although it could run a waiting task.
     pub(super) fn is_settled(&self) -> bool {
         match self {
             Pond::Threads(pool) => {
@@ -153,7 +153,7 @@ impl Pond {
         }
     }
 
-    /// How many tasks wait.
+    /// Number of waiting tasks.
     pub(super) fn queued(&self) -> usize {
         match self {
             Pond::Threads(pool) => pool.queued_count(),
@@ -162,7 +162,7 @@ impl Pond {
         }
     }
 
-    /// How many tasks threads are through with.
+    /// Number of tasks that workers have finished.
     pub(super) fn completed(&self) -> u64 {
         match self {
             Pond::Threads(pool) => pool.completed_task_count(),
@@ -171,7 +171,7 @@ impl Pond {
         }
     }
 
-    /// The most threads that there ever were, if the pool knows.
+    /// Largest number of threads so far, if the pool knows it.
     pub(super) fn largest(&self) -> Option<usize> {
         match self {
             Pond::Threads(pool) => Some(pool.largest_pool_size()),
@@ -193,7 +193,7 @@ impl Pond {
         }
     }
 
-    /// Changes settings, in an order that never has the core size above the maximum.
+    /// Changes settings in an order that never puts the core size above the maximum.
     pub(super) fn set(&self, settings: &Settings, pace: Pace) -> Result<(), ConfigError> {
         let Pond::Threads(pool) = self else { return Ok(()) };
         let grows = settings.max.is_some_and(|max| max >= pool.maximum_pool_size());
@@ -215,7 +215,7 @@ impl Pond {
         Ok(())
     }
 
-    /// Ends it: waits up to `grace`, interrupts, waits up to `force`. Real time.
+    /// Shuts down: waits up to `grace`, interrupts, waits up to `force`. In real time.
     pub(super) fn end(&self, grace: Duration, force: Duration) -> Ended {
         let report = match self {
             Pond::Threads(pool) => pool.shutdown_gracefully(grace, force),
@@ -226,7 +226,7 @@ impl Pond {
     }
 }
 
-/// A scheduler has no report: what it cancels is dropped, and the tasks tell.
+/// A scheduler returns no report: it drops the tasks that it cancels, and these report it.
 fn end_scheduler(scheduler: &BoundedElasticScheduler, grace: Duration, force: Duration) -> Ended {
     let begin = Instant::now();
     let outcome = if scheduler.dispose_gracefully(grace).unwrap_or(false) {
@@ -270,7 +270,7 @@ fn work_queue(queue: &Queue) -> WorkQueue {
 
 type Spawned = io::Result<thread::JoinHandle<()>>;
 
-/// A thread factory that tells for which task a thread is started. The hooks tell of its start and
+/// A thread factory that reports for which task a thread is started. Hooks report its start and
 /// end.
 fn spawning(recorder: &Arc<Recorder>) -> impl Fn(WorkerBody) -> Spawned + Send + Sync + 'static {
     let recorder = Arc::clone(recorder);
@@ -280,7 +280,7 @@ fn spawning(recorder: &Arc<Recorder>) -> impl Fn(WorkerBody) -> Spawned + Send +
     }
 }
 
-/// The same for a scheduler, which has no hooks for its threads.
+/// The same for a scheduler, which has no thread hooks: this also reports start and end.
 fn watched_from_outside(recorder: &Arc<Recorder>) -> impl Fn(WorkerBody) -> Spawned + Send + Sync + 'static {
     let recorder = Arc::clone(recorder);
     move |body| {
@@ -295,11 +295,11 @@ fn watched_from_outside(recorder: &Arc<Recorder>) -> impl Fn(WorkerBody) -> Spaw
     }
 }
 
-/// A policy of the library, and somebody who looks on.
+/// A policy of the library, with an observer.
 struct Observed {
     policy: Box<dyn RejectedExecutionHandler>,
     recorder: Arc<Recorder>,
-    /// Opened if the submitter will be kept: no other thread would open it.
+    /// Opened if the policy blocks the submitter, because no other thread would open it.
     gate: Option<Arc<Gate>>,
 }
 
@@ -333,7 +333,7 @@ impl RejectedExecutionHandler for Observed {
     }
 }
 
-/// A policy that one might write oneself.
+/// A custom policy, as users might write it.
 fn count_and_warn(recorder: &Arc<Recorder>) -> impl RejectedExecutionHandler {
     let recorder = Arc::clone(recorder);
     let refused = AtomicU64::new(0);

@@ -1,8 +1,7 @@
-//! What hooks, policies, thread factories and tasks report, while it happens.
+//! Collects the reports of hooks, policies, thread factories and tasks.
 //!
-//! Which thread submits which task is kept in a thread-local: so a thread factory or a policy that
-//! is called on the submitter's thread knows for which task, and so does the destructor of a task
-//! that has to go.
+//! A thread-local holds the task that the thread is submitting. So a thread factory or a policy on
+//! the submitter's thread knows the task, and so does the destructor of a task that is discarded.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,29 +14,28 @@ use super::super::record::{CALLER, Ended, How};
 use super::pond::Pond;
 
 thread_local! {
-    /// The task that this thread hands in just now, and the pool it goes to.
+    /// The task that this thread is submitting, and its pool.
     static SUBMITTING: RefCell<Option<(usize, Pond)>> = const { RefCell::new(None) };
-    /// This thread plays the scene; it is not one of the pool's.
+    /// Whether this thread plays the scene. Otherwise it belongs to the pool.
     static IS_CALLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread as the one that plays.
+/// Marks this thread as the one that plays the scene.
 pub(super) fn i_am_the_caller() {
     IS_CALLER.set(true);
 }
 
-/// The number of the task that this thread hands in just now.
+/// The number of the task that this thread is submitting.
 pub(super) fn submitting() -> Option<usize> {
     SUBMITTING.with_borrow(|now| now.as_ref().map(|(number, _)| *number))
 }
 
-/// How many threads the pool has for which this thread hands in a task just now.
+/// The number of the task that this thread is submitting, and the size of its pool.
 pub(super) fn size_while_submitting() -> Option<(usize, usize)> {
     SUBMITTING.with_borrow(|now| now.as_ref().map(|(number, pond)| (*number, pond.size())))
 }
 
-/// Hands in the task `number` by `submit`, and lets everything that happens on this thread know of
-/// it.
+/// Calls `submit`, and lets everything on this thread know that it submits task `number`.
 pub(super) fn while_submitting<R>(number: usize, pond: &Pond, submit: impl FnOnce() -> R) -> R {
     struct Restore(Option<(usize, Pond)>);
     impl Drop for Restore {
@@ -51,7 +49,7 @@ pub(super) fn while_submitting<R>(number: usize, pond: &Pond, submit: impl FnOnc
     submit()
 }
 
-/// What has been reported so far.
+/// All reports so far.
 #[derive(Debug)]
 pub(super) struct Recorder {
     origin: Instant,
@@ -64,7 +62,7 @@ pub(super) struct Seen {
     pub(super) tasks: Vec<TaskSeen>,
     pub(super) threads: Vec<ThreadSeen>,
     pub(super) notes: Vec<String>,
-    /// Tasks of which nothing more is to be expected.
+    /// Number of tasks about which no more reports will come.
     pub(super) settled: usize,
     pub(super) terminated: bool,
 }
@@ -77,11 +75,11 @@ pub(super) struct TaskSeen {
     pub(super) how: Option<How>,
     pub(super) threads_after: usize,
     pub(super) queued_after: usize,
-    /// The size of the pool, with the thread that was started when this task was handed in.
+    /// The size of the pool, including the thread that was started for this task.
     pub(super) spawned: Option<usize>,
-    /// When the policy got it.
+    /// When the policy was called.
     pub(super) refused: Option<Duration>,
-    /// When the submitter came back.
+    /// When `submit` returned.
     pub(super) returned: Option<Duration>,
     pub(super) ran_in_caller: bool,
     pub(super) runs: Vec<RunSeen>,
@@ -109,12 +107,12 @@ impl Recorder {
         Recorder { origin: Instant::now(), seen: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Real time since the scene began.
+    /// Real time since the beginning of the scene.
     pub(super) fn now(&self) -> Duration {
         self.origin.elapsed()
     }
 
-    /// A task arrives; gives its number.
+    /// Adds a task. Returns its number.
     pub(super) fn arrives(&self, label: String, series: bool) -> usize {
         let arrived = self.now();
         self.tell(|seen| {
@@ -138,19 +136,19 @@ impl Recorder {
         })
     }
 
-    /// Changes what is known of a task.
+    /// Changes the entry of a task.
     pub(super) fn task<R>(&self, number: usize, change: impl FnOnce(&mut TaskSeen) -> R) -> R {
         self.tell(|seen| change(&mut seen.tasks[number]))
     }
 
-    /// A thread is started because of a task that this thread hands in.
+    /// Reports that a thread is started for the task that this thread is submitting.
     pub(super) fn spawns(&self) {
         if let Some((number, size)) = size_while_submitting() {
             self.task(number, |task| task.spawned = Some(size));
         }
     }
 
-    /// A policy got a task that this thread hands in.
+    /// Reports that a policy got the task that this thread is submitting.
     pub(super) fn refused(&self) {
         let at = self.now();
         if let Some(number) = submitting() {
@@ -158,7 +156,7 @@ impl Recorder {
         }
     }
 
-    /// A run begins on this thread; gives its number.
+    /// Reports that a run begins on this thread. Returns its number.
     pub(super) fn begins(&self, number: usize) -> usize {
         let begin = self.now();
         let thread = if IS_CALLER.get() {
@@ -179,7 +177,7 @@ impl Recorder {
         self.task(number, |task| task.runs[run].end = Some((end, ended)));
     }
 
-    /// Nothing more is to be expected of a task.
+    /// Reports that no more reports about a task will come.
     pub(super) fn settled(&self, number: usize) {
         self.tell(|seen| {
             let task = &mut seen.tasks[number];
@@ -189,7 +187,7 @@ impl Recorder {
         });
     }
 
-    /// A task was dropped without having run, on this thread.
+    /// Reports that a task was dropped on this thread without having run.
     pub(super) fn dropped(&self, number: usize) {
         let at = self.now();
         self.task(number, |task| task.gone = Some((at, submitting())));
@@ -215,12 +213,12 @@ impl Recorder {
         self.tell(|seen| seen.notes.push(text));
     }
 
-    /// Looks at what is known.
+    /// Reads the reports so far.
     pub(super) fn look<R>(&self, look: impl FnOnce(&Seen) -> R) -> R {
         look(&self.lock())
     }
 
-    /// Waits until `done`, at most `patience`. Returns false on a timeout.
+    /// Waits until `done`, at most for `patience`. Returns false on timeout.
     pub(super) fn wait(&self, patience: Duration, done: impl Fn(&Seen) -> bool) -> bool {
         let waiting = self.changed.wait_timeout_while(self.lock(), patience, |seen| !done(seen));
         let (seen, _) = waiting.unwrap_or_else(PoisonError::into_inner);
@@ -238,12 +236,12 @@ impl Recorder {
     }
 }
 
-/// What a pool's hooks tell.
+/// Forwards the calls of a pool's hooks.
 pub(super) struct Watching(pub(super) std::sync::Arc<Recorder>);
 
 impl Hooks for Watching {
     fn after_execute(&self, _task: &TaskInfo, _panic: Option<&millpond::Panic>) {
-        self.0.tell(|_| ()); // a thread may wait for the worker to finish
+        self.0.tell(|_| ()); // wakes threads that wait for the worker
     }
 
     fn terminated(&self) {

@@ -1,4 +1,4 @@
-//! Tasks: how one is handed in, and what it does when it runs.
+//! Tasks: how they are submitted, and what they do.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -15,25 +15,25 @@ use super::gate::Gate;
 use super::pond::Pond;
 use super::recorder::{Recorder, submitting, while_submitting};
 
-/// How long to wait for the pool to look as it must. What is seen is right in any case; only when
-/// it is seen is not.
+/// How long to wait for the pool to reach a state. A timeout only affects when the state is
+/// recorded, not whether it is correct.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What all tasks of a scene share.
+/// State that all tasks of a scene share.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) recorder: Arc<Recorder>,
     pub(super) pond: Pond,
-    /// Closed while a burst is handed in.
+    /// Closed while a burst is being submitted.
     pub(super) gate: Arc<Gate>,
-    /// Closed until the scene is over: for tasks that nothing else ends.
+    /// Closed until the scene ends: for tasks that nothing else ends.
     pub(super) exit: Arc<Gate>,
     pub(super) plan: PoolPlan,
     pub(super) pace: Pace,
     pub(super) lanes: Mutex<HashMap<String, Worker>>,
 }
 
-/// What one task does; lots have been drawn, times are real.
+/// What one task does. Random values have been drawn; times are real.
 #[derive(Debug, Clone)]
 pub(super) struct Job {
     pub(super) label: String,
@@ -47,7 +47,7 @@ pub(super) struct Job {
 }
 
 impl Stage {
-    /// Hands a job in, and notes what the pool did with it.
+    /// Submits a job, and records how the pool admitted it.
     pub(super) fn hand_in(self: &Arc<Stage>, job: Job, lane: Option<&str>) {
         let lane = lane.and_then(|name| self.lane(name));
         let delay = job.delay;
@@ -63,7 +63,7 @@ impl Stage {
         self.admitted(number, answer);
     }
 
-    /// Submits a job to be joined, from within another.
+    /// Submits a job from another job, and joins it.
     fn hand_in_and_join(self: &Arc<Stage>, job: Job) {
         let Pond::Threads(pool) = &self.pond else { return };
         let number = self.recorder.arrives(job.label.clone(), false);
@@ -73,11 +73,11 @@ impl Stage {
         let (answer, handle) = split(answer);
         self.admitted(number, answer);
         if let Some(handle) = handle {
-            let _ = handle.join(); // what came of it is on record
+            let _ = handle.join(); // the outcome is recorded by the task
         }
     }
 
-    /// Hands in a series; it ends itself after its last run.
+    /// Submits a periodic task, which cancels itself after its last run.
     pub(super) fn hand_in_series(self: &Arc<Stage>, series: &Series, job: Job) {
         let Pond::Scheduled(pool) = &self.pond else { return };
         let number = self.recorder.arrives(job.label.clone(), true);
@@ -119,7 +119,7 @@ impl Stage {
         lanes.get(name).cloned()
     }
 
-    /// Notes how the pool took a task, from all that was reported meanwhile.
+    /// Records how the pool admitted a task, from all reports during the submission.
     fn admitted(&self, number: usize, answer: Result<(), Rejected>) {
         let (threads, queued) = (self.pond.size(), self.pond.queued());
         let returned = self.recorder.now();
@@ -140,10 +140,10 @@ impl Stage {
         }
     }
 
-    /// What an accepted task got, if a thread was started meanwhile and there were `spawned` then.
+    /// How an accepted task was admitted, if a thread was started and there were then `spawned`.
     fn placed(&self, spawned: Option<usize>) -> How {
         match (&self.plan.kind, spawned) {
-            // These queues are passed through by every task, and threads come for what is in them.
+            // Every task passes through these queues, and threads are started to serve the queue.
             (PoolKind::Scheduled { .. } | PoolKind::Threads { queue: Queue::Delay, .. }, _) => How::Queued,
             (PoolKind::Elastic { .. }, Some(_)) => How::NewThread,
             (PoolKind::Elastic { .. }, None) => How::Queued,
@@ -152,7 +152,7 @@ impl Stage {
             (PoolKind::Threads { core, queue, .. }, Some(size)) => {
                 let revived = *core == 0 && size == 1 && *queue != Queue::Synchronous;
                 match size {
-                    _ if revived => How::Queued, // and then a thread, as there was none
+                    _ if revived => How::Queued, // the thread was started because there was none
                     size if size <= self.core() => How::CoreThread,
                     _ => How::ExtraThread,
                 }
@@ -160,7 +160,7 @@ impl Stage {
         }
     }
 
-    /// The core size in force.
+    /// The current core size.
     fn core(&self) -> usize {
         match &self.pond {
             Pond::Threads(pool) => pool.core_pool_size(),
@@ -180,7 +180,8 @@ impl Stage {
             self.hand_in_and_join(Job { label, nested: job.nested - 1, ..job.clone() });
         }
         if job.panics {
-            // Without the default message, which would go to stderr between our lines.
+            // Without the default panic message, which would appear between the lines of the
+            // output.
             std::panic::resume_unwind(Box::new("the workload says so"));
         }
         run.ended = if undisturbed { Ended::Returned } else { Ended::Interrupted };
@@ -202,8 +203,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until each task that got a thread has begun, so that a look at the pool shows what it
-    /// leads to.
+    /// Waits until each task that got a thread has begun, so that the recorded state includes it.
     pub(super) fn settle(&self) {
         self.recorder.wait(PATIENCE, |seen| {
             seen.tasks.iter().all(|task| {
@@ -219,7 +219,7 @@ impl Stage {
         }
     }
 
-    /// Waits until no worker is busy: a task is done before its worker is through with it.
+    /// Waits until no worker is busy: a task ends before its worker is idle.
     pub(super) fn rest(&self) {
         await_that(|| self.pond.is_through());
         if !self.waits_at_a_delay_queue() {
@@ -227,15 +227,15 @@ impl Stage {
         }
     }
 
-    /// Its workers stand at the queue itself, which keeps tasks back; the pool does not see them
-    /// sleep.
+    /// Returns true if workers wait in the delay queue itself, where the pool does not count them
+    /// as parked.
     fn waits_at_a_delay_queue(&self) -> bool {
         matches!(self.plan.kind, PoolKind::Threads { queue: Queue::Delay, .. })
     }
 }
 
-/// Waits for something that nobody reports. It comes within microseconds, unless the machine is
-/// busy.
+/// Polls for a condition without a notification. It holds within microseconds, unless the machine
+/// is busy.
 fn await_that(done: impl Fn() -> bool) {
     let begin = Instant::now();
     while !done() && begin.elapsed() < PATIENCE {
@@ -250,7 +250,7 @@ fn split<T>(answer: Result<TaskHandle<T>, Rejected>) -> (Result<(), Rejected>, O
     }
 }
 
-/// Goes with a task: if it is dropped and the task has not run, the task never will.
+/// Belongs to a task: if it is dropped before the task has run, the task never will.
 struct Fate {
     stage: Arc<Stage>,
     number: usize,
@@ -277,7 +277,7 @@ impl Drop for Fate {
     }
 }
 
-/// Says that a task is over, also if it panics.
+/// On drop, reports that a task has ended, even by a panic.
 struct Settled<'a>(&'a Stage, usize);
 
 impl Drop for Settled<'_> {
@@ -286,7 +286,7 @@ impl Drop for Settled<'_> {
     }
 }
 
-/// A run that has begun; notes its end, also if it panics.
+/// A run that has begun. Records its end, even if it panics.
 struct Run<'a> {
     stage: &'a Stage,
     number: usize,

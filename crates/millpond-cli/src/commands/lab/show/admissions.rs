@@ -8,13 +8,13 @@ use crate::picture::{Align, Table};
 use crate::term::Screen;
 use crate::units;
 
-/// More rows than these are not read.
+/// Longer tables are summarised.
 const MOST_ROWS: usize = 16;
-/// More places than these are not counted by eye.
+/// A longer bar of places is replaced by a number.
 const MOST_PLACES: usize = 8;
 
-/// The table: a row for each task, or for tasks in a row that fared alike, or, if that would still
-/// be too long, for each kind of admission. `None` if there are no tasks.
+/// The table: a row per task, or per run of consecutive tasks with the same admission, or, if that
+/// is still too long, per kind of admission. `None` if there are no tasks.
 pub(super) fn table(record: &Record, screen: &Screen) -> Option<Table> {
     let rows: Vec<&[TaskRecord]> = if record.tasks.len() <= MOST_ROWS {
         record.tasks.chunks(1).collect()
@@ -82,8 +82,8 @@ fn fared_alike(one: &TaskRecord, next: &TaskRecord) -> bool {
     key(one) == key(next)
 }
 
-/// A row for tasks in a row, of which the first has this number. Several are named by
-/// number, because they may have the same name.
+/// A row for consecutive tasks, of which the first has this number. Several tasks are named by
+/// number, because they may share a name.
 fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) -> [String; 6] {
     let (first, last) = (&tasks[0], &tasks[tasks.len() - 1]);
     let label = match tasks.len() {
@@ -110,8 +110,7 @@ fn row(number: usize, tasks: &[TaskRecord], record: &Record, screen: &Screen) ->
     ]
 }
 
-/// What the pool did with tasks that fared alike, and what came of them if that is not the end of
-/// the story.
+/// How the pool admitted tasks with the same admission, and their outcome if it is not obvious.
 fn admission(tasks: &[TaskRecord], caller: &str) -> String {
     let task = &tasks[0];
     let mut text = task.how.name().to_owned();
@@ -141,7 +140,7 @@ fn ran_on(tasks: &[TaskRecord]) -> String {
     }
 }
 
-/// `used` of `all` places, the rest as dots; a number if these are too many to count.
+/// `used` of `all` places as marks, the rest as dots; a number if there are too many.
 fn places(used: usize, all: usize, mark: char) -> String {
     if all > MOST_PLACES || used > all {
         return used.to_string();
@@ -149,7 +148,7 @@ fn places(used: usize, all: usize, mark: char) -> String {
     (0..all).map(|place| if place < used { mark } else { '·' }).collect()
 }
 
-/// How many tasks were admitted how: `2 new core threads, 4 queued, 1 rejected`.
+/// The number of tasks per kind of admission: `2 new core threads, 4 queued, 1 rejected`.
 pub(super) fn totals(record: &Record) -> String {
     let told = How::ALL.into_iter().filter_map(|how| match record.count(how) {
         0 => None,

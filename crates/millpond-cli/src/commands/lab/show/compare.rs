@@ -1,4 +1,4 @@
-//! Scenes side by side: a table for each group, and the curves of threads and queue below.
+//! Scenes side by side: a table per group, with curves of threads and queue below.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::picture::{Align, Scale, Table, area, columns, wrapped};
 use crate::term::{Colour, Screen};
 use crate::units;
 
-/// Scenes that stand under one heading.
+/// Scenes that share a heading.
 pub(super) fn groups(scenes: &[Record]) -> Vec<(&str, Vec<&Record>)> {
     let mut groups: Vec<(&str, Vec<&Record>)> = Vec::new();
     for scene in scenes {
@@ -40,7 +40,7 @@ pub(super) fn figures(record: &Record) -> Vec<String> {
     ]
 }
 
-/// The share of the tasks that the pool refused or discarded, before the waits of the others.
+/// The share of refused or discarded tasks. It comes before the waits of the others.
 fn refused(record: &Record) -> String {
     match record.refusals().len() {
         0 => "0".to_owned(),
@@ -48,7 +48,7 @@ fn refused(record: &Record) -> String {
     }
 }
 
-/// Which pool is what, once for each.
+/// Title and description of each pool, without duplicates.
 pub(super) fn legend(scenes: &[Record]) -> Vec<(&str, &str)> {
     let mut legend: Vec<(&str, &str)> = Vec::new();
     for scene in scenes {
@@ -101,7 +101,7 @@ fn table(scenes: &[&Record]) -> Table {
     table
 }
 
-/// Refusals in each hundredth of the time, as a value that changes in steps.
+/// Refusals in each hundredth of the time, as a step function.
 fn per_column(scene: &Record, end: Duration) -> Vec<(Duration, usize)> {
     const PARTS: u32 = 100;
     let mut counts = [0usize; PARTS as usize];
@@ -112,8 +112,8 @@ fn per_column(scene: &Record, end: Duration) -> Vec<(Duration, usize)> {
     (0..PARTS).zip(counts).map(|(part, count)| (end * part / PARTS, count)).collect()
 }
 
-/// Threads, queue and refusals of each scene over a common time; each curve has its own height,
-/// which its label tells.
+/// Threads, queue and refusals of each scene over a common time. Each curve has its own scale,
+/// which its label names.
 fn curves(scenes: &[&Record], screen: &Screen) -> String {
     let end = scenes.iter().map(|scene| picture_end(scene)).max().unwrap_or_default();
     let title_width = scenes.iter().map(|scene| columns(&scene.title)).max().unwrap_or(0);

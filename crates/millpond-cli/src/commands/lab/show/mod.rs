@@ -1,5 +1,5 @@
-//! How what was seen looks: on the terminal, as SVG, as an HTML page, as a trace, as JSON. Nothing
-//! here decides anything.
+//! Presents records: on the terminal, as SVG, as an HTML page, as a trace, as JSON. Makes no
+//! decisions.
 
 mod admissions;
 pub(super) mod compare;
@@ -26,7 +26,7 @@ pub(crate) struct Played {
     pub(crate) scenes: Vec<Record>,
 }
 
-/// How many tasks ran, how fast, and how long they waited, in one sentence.
+/// Number, rate and waiting times of the tasks that ran, in one sentence.
 fn summary(record: &Record) -> String {
     let ran = record.figure(Figure::Ran);
     let waits = record.waits();
@@ -53,7 +53,7 @@ pub(super) fn count(n: usize, noun: &str) -> String {
     format!("{} {noun}{plural}", units::show_count(n as u64))
 }
 
-/// A number with so many significant digits as its precision says.
+/// A number with as many significant digits as the format's precision.
 struct Significant(f64);
 
 impl std::fmt::Display for Significant {
@@ -65,7 +65,7 @@ impl std::fmt::Display for Significant {
     }
 }
 
-/// Where the picture ends: when the last step was done, or the last run.
+/// The end of the picture: of the last step or the last run.
 fn picture_end(record: &Record) -> Duration {
     let runs = record.tasks.iter().flat_map(|task| &task.runs).map(|run| run.end);
     runs.chain([record.end]).max().unwrap_or_default()

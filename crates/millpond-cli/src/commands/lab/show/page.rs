@@ -7,14 +7,14 @@ use crate::html::Page;
 use crate::term::Screen;
 use crate::units;
 
-/// A screen without colours: for tables that are made for the terminal.
+/// A screen without colours, to embed tables of the terminal.
 const PLAIN: Screen = Screen { is_terminal: false, width: 100, colours: false };
 
-/// Below a timeline.
+/// Caption of a timeline.
 const LANES: &str = "A lane for each thread. The colour of a bar is how its task was admitted; a thin line before \
                      it is the task's time in the queue. Point at a bar for its times.";
 
-/// Below a timeline with more runs than fit.
+/// Caption of a timeline with more runs than fit.
 const SUMMARISED: &str = "A lane for each thread or group of threads. Each pixel shows the most frequent admission of \
                           its moment, darker the longer the threads are busy; a curve shows the mean with a band \
                           from least to most.";

@@ -1,4 +1,4 @@
-//! One colour per admission: the same in the terminal, in SVG and in HTML.
+//! One colour per admission, the same on the terminal, in SVG and in HTML.
 
 use super::super::record::How;
 use crate::term::Colour;
@@ -17,7 +17,7 @@ pub(super) fn terminal(how: How) -> Colour {
     }
 }
 
-/// The class of `canvas.rs`.
+/// The class in `canvas.rs`.
 pub(super) fn class(how: How) -> &'static str {
     match how {
         How::CoreThread | How::NewThread => "p-core",

@@ -8,17 +8,17 @@ use crate::picture::{Align, Table, wrapped};
 use crate::term::{Colour, Screen};
 use crate::units;
 
-/// Narrower output is not legible, wider lines are too long to read.
+/// Minimum and maximum width: narrower output and longer lines are hard to read.
 const WIDTHS: (usize, usize) = (36, 120);
 const INDENT: &str = "   ";
-/// The first of these are enough to know what they look like.
+/// Maximum number of notes to print.
 const MOST_NOTES: usize = 6;
 
 pub(super) fn width(screen: &Screen) -> usize {
     screen.width.clamp(WIDTHS.0, WIDTHS.1)
 }
 
-/// What stands above the scenes of a workload.
+/// The heading of a workload.
 pub(crate) fn heading(name: &str, about: &str, speed: f64, screen: &Screen) -> String {
     let mut text = format!("{}: {about}", screen.paint(Colour::Bold, name));
     if speed != 1.0 {
@@ -28,7 +28,7 @@ pub(crate) fn heading(name: &str, about: &str, speed: f64, screen: &Screen) -> S
     wrapped(&text, width(screen), "")
 }
 
-/// The whole of a scene, with an empty line before it.
+/// A complete scene, with an empty line before it.
 pub(crate) fn scene(number: Option<usize>, record: &Record, screen: &Screen) -> String {
     let width = width(screen);
     let title = number.map_or_else(String::new, |number| format!("{number}. ")) + &record.title;
@@ -55,7 +55,7 @@ fn faint(text: &str, screen: &Screen) -> String {
     text.lines().map(|line| format!("{}\n", screen.paint(Colour::Faint, line))).collect()
 }
 
-/// What the caller was told, and what a policy had to say.
+/// Errors that the caller got, and notes of policies.
 fn told(record: &Record, width: usize) -> String {
     let mut text = String::new();
     if let Some(error) = record.tasks.iter().find_map(|task| task.error.as_ref()) {
@@ -95,7 +95,7 @@ fn steps(record: &Record, width: usize) -> String {
     table.draw_within(INDENT, width)
 }
 
-/// How it ended, and whether it came as expected.
+/// How the pool ended, and whether the expectations were met.
 fn endings(record: &Record, screen: &Screen, width: usize) -> String {
     let mut text = String::new();
     if !record.tasks.is_empty() {
@@ -114,7 +114,7 @@ fn endings(record: &Record, screen: &Screen, width: usize) -> String {
     text
 }
 
-/// Something did not come as expected: said loudly.
+/// A highlighted line for an unmet expectation.
 pub(super) fn not_as_expected(what: &str, indent: &str, screen: &Screen) -> String {
     let lines = wrapped(&format!("NOT as expected: {what}"), width(screen), indent);
     lines.lines().map(|line| format!("{}\n", screen.paint(Colour::Red, line))).collect()
@@ -135,7 +135,7 @@ pub(super) fn ending(record: &Record) -> String {
     text
 }
 
-/// The workload's advice, which stands before its scenes.
+/// The workload's advice, printed before its scenes.
 pub(crate) fn advice(advice: Option<&str>, screen: &Screen) -> String {
     advice.map_or_else(String::new, |advice| format!("\n{}", wrapped(advice, width(screen), "")))
 }

@@ -1,4 +1,4 @@
-//! The timeline on the terminal: a lane per thread, queue depth below.
+//! The timeline on the terminal: a lane per thread, with the queue length below.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use super::{palette, picture_end};
 use crate::picture::{Lane, Look, Scale, Span, area, columns};
 use crate::term::{Colour, Screen};
 
-/// With more threads than these, several share a lane.
+/// With more threads than this, several share a lane.
 const MOST_LANES: usize = 12;
-/// How high the curve of the queue is.
+/// Height of the queue's curve in lines.
 const QUEUE_ROWS: usize = 2;
 
-/// The timeline, each line indented by three columns.
+/// The timeline. Each line is indented by three columns.
 pub(super) fn draw(record: &Record, screen: &Screen, width: usize) -> String {
     let end = picture_end(record);
     if record.tasks.is_empty() || end.is_zero() {
@@ -63,8 +63,7 @@ pub(super) fn draw(record: &Record, screen: &Screen, width: usize) -> String {
     text
 }
 
-/// Labels of the two rows of the queue: the deepest level and, if there is one, the bound; then
-/// zero.
+/// Labels of the queue's two rows: the maximum and, if there is one, the bound; then zero.
 fn queue_labels(record: &Record, deepest: usize) -> [String; 2] {
     if deepest == 0 {
         return [String::new(), String::new()];
@@ -81,18 +80,18 @@ enum Lanes {
     Groups(Vec<Group>),
 }
 
-/// A lane for the caller if it ran or waited, and one for each thread.
+/// A lane for the caller if it ran a task or was blocked, and one for each thread.
 fn lanes(record: &Record, end: Duration) -> Vec<Lane> {
     let mut lanes = vec![Lane { name: record.caller.to_owned(), ..Lane::default() }];
     for thread in &record.threads {
         let stopped = thread.stopped.filter(|at| *at < record.end);
         let alive = (thread.started.min(end), stopped);
         match lanes.iter_mut().find(|lane| lane.name == thread.name) {
-            Some(lane) => lane.alive.push(alive), // a name that is used again
+            Some(lane) => lane.alive.push(alive), // the name is reused
             None => lanes.push(Lane { name: thread.name.clone(), alive: vec![alive], spans: Vec::new() }),
         }
     }
-    // By their numbers; the caller stays first.
+    // Sort by number. The caller remains first.
     lanes[1..].sort_by(|one, other| (one.name.len(), &one.name).cmp(&(other.name.len(), &other.name)));
     for task in &record.tasks {
         if let Some(blocked) = task.blocked {
@@ -125,7 +124,7 @@ fn span(run: &RunRecord, task: &TaskRecord) -> Span {
     }
 }
 
-/// Several threads in one lane: the darker, the more of them have something to do.
+/// Several threads in one lane, darker the more of them are busy.
 struct Group {
     name: String,
     threads: usize,

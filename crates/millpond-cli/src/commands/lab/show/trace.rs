@@ -1,5 +1,5 @@
-//! The trace: what Chrome's `about:tracing` and Perfetto read. A process for each scene, a thread
-//! for each thread.
+//! The trace, in the format of Chrome's `about:tracing` and Perfetto: a process per scene, a thread
+//! per thread.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! A workload: one or more scenes, each a pool and what is done to it, step by step.
+//! A workload: one or more scenes, each a pool and the steps that are applied to it.
 //!
-//! This is what a workload file says once it has been read and checked (`read.rs`). All times are
-//! as the file has them; how fast they are played is the player's matter.
+//! `read.rs` parses and checks workload files. All times are those of the file; the player applies
+//! the speed-up.
 
 mod raw;
 mod read;
@@ -15,35 +15,35 @@ use millpond_sim::{Arrivals, Limit};
 pub(crate) use read::{Origin, read};
 pub(crate) use words::{Bound, Length, Policy, Queue};
 
-/// A whole workload file.
+/// A complete workload file.
 #[derive(Debug)]
 pub(crate) struct Workload {
     pub(crate) name: String,
-    /// One line on what it shows.
+    /// What it shows, in one line.
     pub(crate) about: String,
-    /// The scenes are not told one by one but set side by side.
+    /// Whether to show the scenes side by side instead of one after the other.
     pub(crate) compare: bool,
-    /// What is to be learned from it, in the end.
+    /// The conclusion, printed as advice.
     pub(crate) verdict: Option<String>,
     pub(crate) scenes: Vec<Scene>,
 }
 
-/// One pool, and what is done to it.
+/// One pool and its steps.
 #[derive(Debug)]
 pub(crate) struct Scene {
     pub(crate) title: String,
-    /// What to look at.
+    /// What the reader should notice.
     pub(crate) says: Option<String>,
-    /// In a comparison: under which heading it stands.
+    /// The heading in a comparison.
     pub(crate) group: Option<String>,
-    /// For what is left to chance.
+    /// Seed of all random values.
     pub(crate) seed: u64,
     pub(crate) pool: PoolPlan,
     pub(crate) steps: Vec<Step>,
     pub(crate) expect: Expect,
 }
 
-/// What a pool is made of.
+/// The settings of a pool.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolPlan {
     pub(crate) kind: PoolKind,
@@ -57,12 +57,12 @@ pub(crate) enum PoolKind {
     Threads { core: usize, max: usize, queue: Queue, policy: Policy, eager: bool },
     /// A `ScheduledThreadPoolExecutor`.
     Scheduled { core: usize },
-    /// A `BoundedElasticScheduler`; the keep-alive time is its time to live.
+    /// A `BoundedElasticScheduler`. The keep-alive time is its time to live.
     Elastic { max: usize, queue_per_thread: usize },
 }
 
 impl PoolPlan {
-    /// The core size; a bounded-elastic scheduler has none.
+    /// The core size; 0 for a bounded-elastic scheduler, which has none.
     pub(crate) fn core(&self) -> usize {
         match self.kind {
             PoolKind::Threads { core, .. } | PoolKind::Scheduled { core } => core,
@@ -78,7 +78,7 @@ impl PoolPlan {
         }
     }
 
-    /// The maximum size, if there is a bound that a picture can show.
+    /// The maximum size, if it is small enough to show.
     pub(crate) fn max_threads(&self) -> Option<usize> {
         match &self.kind {
             PoolKind::Threads { max, .. } | PoolKind::Elastic { max, .. } => Some(*max),
@@ -86,7 +86,7 @@ impl PoolPlan {
         }
     }
 
-    /// How many tasks may wait, if there is a bound.
+    /// How many tasks may wait, if the number is bounded.
     pub(crate) fn capacity(&self) -> Option<usize> {
         match &self.kind {
             PoolKind::Threads { queue: Queue::Array(n) | Queue::LinkedBounded(n), .. } => Some(*n),
@@ -97,10 +97,10 @@ impl PoolPlan {
     }
 }
 
-/// One thing that is done.
+/// One step.
 #[derive(Debug)]
 pub(crate) struct Step {
-    /// In the file's words, or in ours if it has none.
+    /// The description in the file, or a generated one.
     pub(crate) says: String,
     pub(crate) does: Does,
 }
@@ -114,28 +114,28 @@ pub(crate) enum Does {
     UntilIdle,
     /// Until the pool has at most this many threads.
     UntilThreads(usize),
-    /// Start core threads; `None`: all of them.
+    /// Starts core threads; `None`: all of them.
     Prestart(Option<usize>),
     Set(Settings),
     Shutdown {
         grace: Duration,
         force: Duration,
     },
-    /// Only look at the pool.
+    /// Only records the state of the pool.
     Look,
 }
 
-/// Tasks that are handed in.
+/// Tasks to submit.
 #[derive(Debug)]
 pub(crate) struct Submit {
     pub(crate) arrivals: Arrivals,
-    /// Where the arrivals end.
+    /// When the arrivals end.
     pub(crate) limit: Limit,
-    /// Chosen from by weight.
+    /// Each task is chosen from these, by weight.
     pub(crate) mix: Vec<TaskPlan>,
-    /// None of them ends before those of the next submission have been handed in too.
+    /// Whether to hold these tasks until those of the next submission have been submitted too.
     pub(crate) hold: bool,
-    /// To a lane of that name, of a scheduler.
+    /// The name of the scheduler's lane to submit to.
     pub(crate) lane: Option<String>,
 }
 
@@ -144,13 +144,13 @@ pub(crate) struct Submit {
 pub(crate) struct TaskPlan {
     pub(crate) name: Option<String>,
     pub(crate) weight: f64,
-    /// It waits so long, as for a disk or a peer.
+    /// Waiting time, as for a disk or a remote server.
     pub(crate) takes: Length,
-    /// It computes so long.
+    /// Computing time.
     pub(crate) computes: Length,
     pub(crate) priority: i32,
     pub(crate) delay: Duration,
-    /// It submits a task to its own pool and joins it, so many deep.
+    /// Nesting depth: it submits a task to its own pool and joins it.
     pub(crate) nested: usize,
     pub(crate) ignores_interrupts: bool,
     pub(crate) panics: bool,
@@ -172,13 +172,13 @@ impl Default for TaskPlan {
     }
 }
 
-/// Work that runs again and again, on a scheduled pool.
+/// A periodic task of a scheduled pool.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) task: TaskPlan,
     pub(crate) initial: Duration,
     pub(crate) rhythm: Rhythm,
-    /// After so many it is cancelled.
+    /// It is cancelled after this many runs.
     pub(crate) runs: usize,
 }
 
@@ -188,7 +188,7 @@ pub(crate) enum Rhythm {
     FixedDelay(Duration),
 }
 
-/// New settings; what is `None` stays.
+/// New settings; `None` means unchanged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
     pub(crate) core: Option<usize>,
@@ -197,18 +197,18 @@ pub(crate) struct Settings {
     pub(crate) core_time_out: Option<bool>,
 }
 
-/// What the file says must come out.
+/// The expectations of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Expect {
     pub(crate) figures: Vec<(Figure, Bound)>,
     pub(crate) outcome: Option<millpond::ShutdownOutcome>,
-    /// The tasks in the order in which they began.
+    /// The names of the tasks, in the order in which they begin.
     pub(crate) order: Option<Vec<String>>,
     /// The number of threads after each step.
     pub(crate) threads_after_steps: Option<Vec<Bound>>,
 }
 
-/// A figure that a scene ends with.
+/// A final figure of a scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     CoreThreads,

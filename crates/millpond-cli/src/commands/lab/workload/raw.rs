@@ -1,4 +1,4 @@
-//! A workload file as it is written: what serde makes of the TOML, before anything is checked.
+//! A workload file as serde parses it, before any check.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -79,7 +79,7 @@ pub(super) struct RawTask {
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(super) struct RawStep {
     pub(super) says: Option<String>,
-    // One of these says what is done.
+    // Exactly one of these, which decides what the step does.
     pub(super) submit: Option<Spanned<usize>>,
     pub(super) during: Option<Time>,
     pub(super) series: Option<usize>,
@@ -90,7 +90,7 @@ pub(super) struct RawStep {
     pub(super) set: Option<RawSettings>,
     pub(super) shutdown: Option<RawShutdown>,
     pub(super) look: Option<bool>,
-    // The rest belongs to `submit`, `during` or `series`.
+    // Further keys of `submit`, `during` and `series`.
     pub(super) rate: Option<Rate>,
     pub(super) poisson: Option<Rate>,
     pub(super) ramp: Option<(Rate, Rate)>,
@@ -100,7 +100,7 @@ pub(super) struct RawStep {
     pub(super) fixed_delay: Option<Time>,
     pub(super) missed: Option<RawMissed>,
     pub(super) initial: Option<Time>,
-    // A task of its own, instead of the scene's mix.
+    // A task that replaces the scene's mix.
     pub(super) name: Option<String>,
     pub(super) takes: Option<Length>,
     pub(super) computes: Option<Length>,

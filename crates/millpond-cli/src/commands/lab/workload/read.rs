@@ -1,4 +1,4 @@
-//! From TOML to a [`Workload`]. Whatever is wrong is told with file, line and column.
+//! Converts TOML to a [`Workload`]. Errors have file, line and column.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use super::{
 };
 use crate::error::Error;
 
-/// How long a shutdown waits where the file does not say.
+/// Timeout of a shutdown for which the file has none.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// A task that joins another of its own pool may have to run it on its own stack. With a thousand,
-/// that is at its end.
+/// A task that joins another of its own pool may run it on its own stack. A depth of a thousand
+/// would overflow the stack.
 const DEEPEST: usize = 100;
 
-/// Each is remembered, with all that became of it.
+/// All tasks are kept in memory, with their records.
 const MOST_TASKS: f64 = 1e6;
 
-/// These are real threads. A system that has no room for another may end the process instead of
-/// saying so.
+/// These are real threads. A system without resources for another thread may kill the process
+/// instead of returning an error.
 const MOST_THREADS: usize = 10_000;
 
 /// Where a workload comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin<'a> {
-    /// With the command: its pools are known to be sound.
+    /// Built in: its pools are known to be valid.
     BuiltIn,
     /// A file of this name.
     File(&'a str),
@@ -56,14 +56,14 @@ pub(crate) fn read(name: &str, origin: Origin<'_>, source: &str) -> Result<Workl
     })
 }
 
-/// Line and column of a byte, from 1.
+/// Line and column of a byte offset, from 1.
 fn position(source: &str, at: usize) -> (usize, usize) {
     let before = source.get(..at).unwrap_or(source);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// What is wrong, and where.
+/// An error and its position.
 struct Wrong {
     at: Option<Range<usize>>,
     what: String,
@@ -81,7 +81,7 @@ impl From<toml::de::Error> for Wrong {
     }
 }
 
-/// In one line, and without the names that types have in Rust.
+/// The message in one line, without the names of Rust types.
 fn in_plain_words(message: &str) -> String {
     let line = message.lines().collect::<Vec<_>>().join(" ");
     let words = [
@@ -113,7 +113,7 @@ fn check(name: &str, origin: Origin<'_>, source: &str) -> Checked<Workload> {
 
 fn scene(raw: RawScene, origin: Origin<'_>) -> Checked<Scene> {
     let pool = pool(&raw.pool)?;
-    // A pool that cannot be built is best told of here, where we know the line.
+    // Report a pool that cannot be built here, where the line is known.
     if origin != Origin::BuiltIn
         && let Err(error) = super::super::play::trial(&pool)
     {
@@ -150,7 +150,7 @@ fn pool(raw: &Spanned<RawPool>) -> Checked<PoolPlan> {
     };
     let need = |value: Option<usize>, what: &str| match value {
         Some(value) if value > MOST_THREADS => {
-            wrong(at.clone(), format!("{value} threads are too many to start; at most {MOST_THREADS} fit"))
+            wrong(at.clone(), format!("{value} threads are too many; the maximum is {MOST_THREADS}"))
         }
         Some(value) => Ok(value),
         None => wrong(at.clone(), what),
@@ -233,8 +233,8 @@ fn step(raw: Spanned<RawStep>, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Ste
     Ok(Step { says: says.unwrap_or_else(|| does.to_string()), does })
 }
 
-/// Tasks that are held go on with the next submission. A step that waits for them before that would
-/// wait for ever.
+/// Refuses a step that waits for held tasks before the submission that releases them: it would wait
+/// for ever.
 fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
     let mut held: Option<&Range<usize>> = None;
     for (step, place) in steps.iter().zip(places) {
@@ -251,7 +251,7 @@ fn let_go_in_time(steps: &[Step], places: &[Range<usize>]) -> Checked<()> {
     Ok(())
 }
 
-/// Takes out of `raw` what it understands. What is left does not belong there.
+/// Takes the keys that it handles out of `raw`. Remaining keys are errors.
 fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan]) -> Checked<Does> {
     one_verb(at, raw)?;
     if raw.submit.is_some() || raw.during.is_some() {
@@ -296,7 +296,7 @@ fn verb(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan])
     })
 }
 
-/// A step does one thing, and not none.
+/// Checks that a step has exactly one action.
 fn one_verb(at: &Range<usize>, raw: &RawStep) -> Checked<()> {
     let verbs = [
         raw.submit.is_some() || raw.during.is_some(),
@@ -313,7 +313,7 @@ fn one_verb(at: &Range<usize>, raw: &RawStep) -> Checked<()> {
     match verbs.iter().filter(|given| **given).count() {
         1 => Ok(()),
         0 => wrong(at.clone(), format!("a step needs one of {known}")),
-        _ => wrong(at.clone(), format!("a step does one thing: one of {known}")),
+        _ => wrong(at.clone(), format!("a step has only one action: one of {known}")),
     }
 }
 
@@ -341,7 +341,7 @@ fn submit(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, mix: &[TaskPlan
         return wrong(at.clone(), "only a bounded-elastic pool has lanes");
     }
     if let Some(task) = mix.iter().find(|task| task.nested > DEEPEST) {
-        let what = format!("nested = {} may be too deep for a stack; it is at most {DEEPEST}", task.nested);
+        let what = format!("nested = {} may overflow the stack; the maximum is {DEEPEST}", task.nested);
         return wrong(at.clone(), what);
     }
     if is_scheduler && mix.iter().any(|task| task.nested > 0) {
@@ -375,12 +375,12 @@ fn arrivals(at: &Range<usize>, raw: &mut RawStep) -> Checked<(Arrivals, Limit)> 
     };
     let tasks = expected(&arrivals, limit);
     if tasks > MOST_TASKS {
-        return wrong(at.clone(), format!("{tasks:.0} tasks are too many to play; at most {MOST_TASKS} fit"));
+        return wrong(at.clone(), format!("{tasks:.0} tasks are too many; the maximum is {MOST_TASKS}"));
     }
     Ok((arrivals, limit))
 }
 
-/// How many tasks that makes, roughly.
+/// The approximate number of tasks.
 fn expected(arrivals: &Arrivals, limit: Limit) -> f64 {
     let rate = match arrivals {
         Arrivals::Constant(rate) | Arrivals::Poisson(rate) => *rate,
@@ -394,7 +394,7 @@ fn expected(arrivals: &Arrivals, limit: Limit) -> f64 {
     }
 }
 
-/// A ramp is as long as the step: its last task arrives when it has reached its end.
+/// The duration of a ramp: the rate reaches its end with the last task.
 fn ramp_length(from: f64, to: f64, limit: Limit) -> Nanos {
     match limit {
         Limit::Until(end) => end,
@@ -407,7 +407,7 @@ fn nanos(time: Duration) -> Nanos {
     Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// The task that the step itself describes, if it does.
+/// The task that the step itself describes, if there is one.
 fn own_task(raw: &mut RawStep) -> Option<TaskPlan> {
     let name = raw.name.take();
     let (takes, computes) = (raw.takes.take(), raw.computes.take());
@@ -452,7 +452,7 @@ fn series(at: &Range<usize>, raw: &mut RawStep, pool: &PoolPlan, runs: usize) ->
     Ok(Series { task, initial: raw.initial.take().map_or(Duration::ZERO, |Time(time)| time), rhythm, runs })
 }
 
-/// A key that nobody took.
+/// A key that no action has taken.
 fn stray(raw: &RawStep) -> Option<&'static str> {
     [
         ("rate", raw.rate.is_some()),
@@ -544,19 +544,19 @@ mod tests {
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1, nested = 1000 },\n]\n",
-                "w.toml:4:3: nested = 1000 may be too deep for a stack; it is at most 100",
+                "w.toml:4:3: nested = 1000 may overflow the stack; the maximum is 100",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 99999999999, takes = '1s' },\n]\n",
-                "w.toml:4:3: 99999999999 tasks are too many to play; at most 1000000 fit",
+                "w.toml:4:3: 99999999999 tasks are too many; the maximum is 1000000",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { during = '2s', rate = '1G/s', takes = '1s' },\n]\n",
-                "w.toml:4:3: 2000000000 tasks are too many to play; at most 1000000 fit",
+                "w.toml:4:3: 2000000000 tasks are too many; the maximum is 1000000",
             ),
             (
                 "[[scene]]\npool = { core = 1000000 }\nsteps = [{ prestart = 'all' }]\n",
-                "w.toml:2:8: 1000000 threads are too many to start; at most 10000 fit",
+                "w.toml:2:8: 1000000 threads are too many; the maximum is 10000",
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [\n  { submit = 1 },\n]\n",
@@ -568,7 +568,7 @@ mod tests {
             ),
             (
                 "[[scene]]\npool = { core = 1 }\nsteps = [{ wait = '1s', look = true }]\n",
-                "w.toml:3:10: a step does one thing",
+                "w.toml:3:10: a step has only one action",
             ),
             (
                 "[[scene]]\npool = { kind = 'fixed' }\nsteps = []\n",

@@ -1,4 +1,4 @@
-//! A workload in words: what a pool is, what a step does.
+//! Describes the pools and steps of a workload in words.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The little phrases in a workload file: `array 4`, `block 500ms`, `exponential 20ms`, `>= 1`.
+//! The phrases of a workload file: `array 4`, `block 500ms`, `exponential 20ms`, `>= 1`.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use crate::{lengths, units};
 
-/// A phrase stands in quotes; whatever else stands in its place is told what should.
+/// Deserialises a phrase in quotes. For any other value the error names the expected form.
 struct Phrase<T>(&'static str, PhantomData<T>);
 
 impl<T: TryFrom<String, Error = String>> Visitor<'_> for Phrase<T> {
@@ -68,7 +68,7 @@ impl TryFrom<String> for Rate {
     }
 }
 
-/// How long something takes: always the same, or drawn by lot.
+/// How long a task takes: constant or random.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Length(pub(crate) millpond_sim::Length);
 
@@ -97,13 +97,13 @@ impl fmt::Display for Length {
     }
 }
 
-/// A duration as people write it: `1 s`, `1.5 s`, `20 ms`.
+/// A readable duration: `1 s`, `1.5 s`, `20 ms`.
 pub(super) fn plain(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds == 0.0 || seconds >= 1.0 { format!("{seconds} s") } else { format!("{} ms", seconds * 1e3) }
 }
 
-/// Where tasks wait.
+/// The queue of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Queue {
     Array(usize),
@@ -147,7 +147,7 @@ impl fmt::Display for Queue {
     }
 }
 
-/// What becomes of a task that does not fit.
+/// What happens to a task that does not fit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum Policy {
     #[default]
@@ -155,9 +155,9 @@ pub(crate) enum Policy {
     CallerRuns,
     Discard,
     DiscardOldest,
-    /// With the longest wait, if there is one.
+    /// Waits for room, with a timeout if there is one.
     Block(Option<Duration>),
-    /// A policy of the lab's own: counts, warns, and gives the task back.
+    /// A custom policy of the lab: counts, warns, and returns the task.
     CountAndWarn,
 }
 
@@ -194,7 +194,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// What a figure must be: `4`, `">= 1"`, `"<= 10"`.
+/// The expected value of a figure: `4`, `">= 1"`, `"<= 10"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "BoundWord")]
 pub(crate) enum Bound {

@@ -11,10 +11,10 @@ use super::super::trials::Runner;
 use super::super::workload::Workload;
 use super::{Try, search_seeds};
 
-/// The longest queue that the formula is asked for.
+/// The longest queue to compute with the formula.
 const MOST_PLACES: usize = 10_000_000;
 
-/// What was tried at one load.
+/// Cached results for one load.
 pub(super) struct Candidates<'a> {
     runner: &'a Runner,
     workload: &'a Workload,
@@ -60,10 +60,10 @@ impl<'a> Candidates<'a> {
         queue
     }
 
-    /// Whether `pool` meets the target at this load.
+    /// Whether `pool` meets the target under this load.
     pub(super) fn meets(&self, pool: &Pool) -> bool {
         match theory::of(self.workload, pool) {
-            // A load above the threads: the formula of an unbounded queue has no answer.
+            // The load exceeds the threads: the formula for an unbounded queue has no result.
             Some(Err(_)) => false,
             Some(Ok(formula)) => formula.meets(self.target).unwrap_or_else(|| self.meets_simulated(pool)),
             None => self.meets_simulated(pool),
@@ -110,7 +110,7 @@ impl<'a> Candidates<'a> {
         if self.target.is_met(&figures) {
             return self.tried(threads, figures.levels.peak_queue, &figures, true);
         }
-        // Too slow. A shorter queue is faster, as far as tasks may be refused.
+        // Too slow. A shorter queue is faster, within the limit on refused tasks.
         let (queue, figures) = match self.target.lost {
             0.0 => (figures.levels.peak_queue, figures),
             _ => self.simulated_queue(threads),
@@ -124,8 +124,8 @@ impl<'a> Candidates<'a> {
         Try { threads, queue: queue.max(1), time, lost: figures.lost_share(), meets }
     }
 
-    /// The shortest queue and its figures. If it refuses just the tasks that would have been fast,
-    /// the unbounded queue is the better one.
+    /// The shortest queue and its figures. If it refuses exactly the tasks that would have been
+    /// fast, the unbounded queue is better.
     fn simulated_queue(&self, threads: usize) -> (usize, Figures) {
         let open = self.figures(&Pool::fixed(threads, None), self.target.goal());
         let longest = open.levels.peak_queue.max(1);
@@ -156,7 +156,7 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// The smallest number from `low` to `high` that is enough. `high` is taken to be.
+/// The smallest number from `low` to `high` that is enough. `high` is assumed to be enough.
 fn smallest(mut low: usize, mut high: usize, is_enough: impl Fn(usize) -> bool) -> usize {
     while low < high {
         let middle = usize::midpoint(low, high);

@@ -1,4 +1,4 @@
-//! The recommended pool holds, also on fresh seeds, and is not larger than it must be.
+//! The recommended pool holds on fresh seeds too, and is not larger than necessary.
 
 use millpond_sim::{Arrivals, Chance, Judged, Kind, Length, Limit, Mix, World};
 
@@ -27,7 +27,7 @@ fn found(workload: &Workload, target: &Target, settings: Settings) -> Option<Fou
     smallest(&runner(), workload, target, settings).expect("a load of sensible size").found
 }
 
-/// In how many runs with seeds that neither search nor confirmation used the pool meets the target.
+/// Number of runs, with seeds that neither search nor confirmation used, that meet the target.
 fn fresh_runs_held(workload: &Workload, pool: &Pool, target: &Target, first: u64, runs: u64) -> usize {
     runner().trials(workload, pool, Some(target), first..first + runs).held()
 }
@@ -64,7 +64,8 @@ fn the_pool_meets_the_exact_formula_with_headroom() {
             percent > 5 && meets(percent - 1, &found.pool) && !meets(percent, &found.pool),
             "{percent} %"
         );
-        // One thread fewer fails with the shortest queue that refuses few enough, so with any.
+        // One thread fewer fails with the shortest queue that refuses few enough, so with any
+        // queue.
         let fewer = Pool::fixed(found.pool.core - 1, found.pool.queue);
         assert!(!meets(5, &fewer), "{fewer:?}");
     }
@@ -91,15 +92,15 @@ fn without_headroom_one_thread_fewer_misses_the_target() {
 
 #[test]
 fn what_no_pool_can_do_is_not_found() {
-    // The tasks alone take longer.
+    // The tasks alone take longer than the limit.
     let slow = workload(Arrivals::Poisson(100.0), Length::Fixed(50e6), Some(Limit::Count(3000)));
     let too_fast = target(Judged::Total, 40 * MS, 0.001);
     let answer = smallest(&runner(), &slow, &too_fast, SETTINGS).expect("a small load");
     assert!(answer.found.is_none() && answer.tries.iter().all(|tried| !tried.meets));
     assert_eq!(answer.unlimited.figures.totals.percentile(0.99), 50 * MS);
-    // For the wait alone there is one.
+    // For a limit on the wait alone, a pool exists.
     assert!(found(&slow, &target(Judged::Wait, 40 * MS, 0.001), SETTINGS).is_some());
-    // Two cores for the work of four.
+    // Four cores' worth of work on two cores.
     let mix = Mix::new(vec![Kind { weight: 1.0, length: Length::Exponential(10e6), cpu: 1.0 }]);
     let world = World { cores: 2, one_caller: false };
     let computing = Workload::new(vec![Arrivals::Poisson(400.0)], mix, world, 1, Some(Limit::Count(3000)));
@@ -119,7 +120,7 @@ fn a_target_without_refusals_leaves_room_in_the_queue() {
 #[test]
 fn a_load_that_is_not_random_needs_one_run() {
     let load = workload(Arrivals::Burst { count: 100, every: None }, Length::Fixed(20e6), None);
-    // 99 tasks in ten rounds of ten; with 5 % headroom eleven threads for 105 tasks.
+    // 99 tasks in ten rounds of ten; with 5 % headroom, eleven threads for 105 tasks.
     let found = found(&load, &target(Judged::Total, 200 * MS, 0.0), SETTINGS).expect("there is one");
     assert_eq!((found.pool.core, found.trials.runs.len()), (11, 1));
 }
@@ -147,7 +148,7 @@ fn random_case(chance: &mut Chance, tasks: Option<u64>) -> (Workload, Target) {
     (workload, target(Judged::Total, (slack * p99) as Nanos, lost))
 }
 
-/// Of 1000 pairs of a recommended pool and a fresh seed: how many hold.
+/// Of 1000 pairs of a recommended pool and a fresh seed, the number that hold.
 fn pairs_that_hold(cases: u64, first_fresh_seed: u64, tasks: Option<u64>) -> usize {
     let mut chance = Chance::new(cases, 0);
     let mut held = 0;
@@ -163,14 +164,14 @@ fn pairs_that_hold(cases: u64, first_fresh_seed: u64, tasks: Option<u64>) -> usi
     held
 }
 
-/// Short runs, so that the test takes seconds. Chance weighs more in them than in a usual plan.
+/// Short runs, so that the test takes seconds. Their figures vary more than in a usual plan.
 #[test]
 fn recommended_pools_hold_on_fresh_seeds() {
     let held = pairs_that_hold(7, 1000, Some(4000));
     assert!(held >= 980, "{held} of 1000");
 }
 
-/// The same with runs of usual length, other workloads and other seeds: `ci/long.sh plans`.
+/// The same with runs of usual length, other workloads and other seeds. Run by `ci/long.sh plans`.
 #[test]
 #[ignore = "takes minutes; ci/long.sh plans"]
 fn recommended_pools_hold_on_fresh_seeds_in_runs_of_usual_length() {

@@ -1,5 +1,5 @@
-//! The answer of a search in words: the pool, how sure it is, how much headroom it has, why no
-//! smaller one.
+//! The result of a search in words: the pool, its confidence, its headroom, and why no smaller pool
+//! suffices.
 
 use super::super::search::{Found, Headroom};
 use super::super::target::Target;
@@ -16,7 +16,7 @@ pub(super) struct Said {
     pub(super) pool: String,
     /// `executors::bounded(5, 5, 31)?`, if there is a pool.
     pub(super) paste: Option<String>,
-    /// How sure it is, and why no smaller one; or why there is none.
+    /// How certain it is, and why no smaller pool suffices; or why there is no pool.
     pub(super) reasons: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ fn breaks(headroom: Headroom) -> String {
     }
 }
 
-/// A bounded queue cannot promise that it never refuses a task. The rule of three: if none of n
+/// A bounded queue cannot guarantee that it never refuses a task. The rule of three: if none of n
 /// tasks was refused, the share is below 3/n with 95 % confidence.
 fn rare_refusals(trials: &Trials, target: &Target) -> Option<String> {
     let figures = &trials.figures;
@@ -134,7 +134,7 @@ fn fewer(plan: &Plan, threads: usize, target: &Target) -> Option<String> {
     ))
 }
 
-/// Why no pool meets the target, and what would help.
+/// Why no pool meets the target, and a remedy.
 fn obstacle(plan: &Plan, target: &Target) -> Option<String> {
     let answer = plan.answer.as_ref()?;
     let cores = plan.offered.cores;

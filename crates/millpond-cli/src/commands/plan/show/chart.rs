@@ -1,4 +1,4 @@
-//! Charts of a plan as SVG: the pools side by side with the same scales, and what the search tried.
+//! Charts of a plan as SVG: the pools side by side with the same scales, and the search's attempts.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::canvas::{Anchor, Canvas, TEXT};
 use crate::figure::{Column, Layout, NARROW, Panel, Tail, TimeAxis, WIDE, side_by_side};
 use crate::units;
 
-/// A picture in two widths, with the sentence below it.
+/// A picture in two widths, with its caption.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) wide: String,
@@ -65,7 +65,7 @@ struct Common {
     /// Whether the number of threads changes in any pool.
     threads_change: bool,
     queue: usize,
-    /// Seconds, powers of ten.
+    /// Range of the time axis in seconds, both powers of ten.
     times: (f64, f64),
     least_share: f64,
     limit: Option<(f64, String)>,
@@ -111,7 +111,7 @@ fn draw_case(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, 
     canvas.text(class, (axis.left, top + 32.0), Anchor::Start, &says);
     let panels_top = top + 38.0;
     let mut y = draw_threads(canvas, case, common, axis, panels_top);
-    // The grid begins with the first panel. A number of threads in words is none.
+    // The grid begins with the first panel. A constant number of threads is text, not a panel.
     let grid_top = if common.threads_change { panels_top } else { y + 6.0 } + TEXT + 6.0;
     if common.queue > 0 {
         let columns = figures.levels.curve().map(|(at, bin)| {
@@ -125,14 +125,14 @@ fn draw_case(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, 
     tail(case, common, lost).draw(canvas, axis, y + 6.0)
 }
 
-/// The number of threads, if it does not change after the first interval.
+/// The number of threads, if it is constant after the first interval.
 fn constant_threads(case: &Case) -> Option<usize> {
     let mut threads = case.trials.figures.levels.curve().skip(1).map(|(_, bin)| bin.threads);
     let first = threads.next()?;
     threads.all(|threads| threads == first).then_some(first)
 }
 
-/// Threads over time, or one number if they do not change. Pools beside each other stay aligned.
+/// Threads over time, or one number if it is constant. Adjacent pools stay aligned.
 fn draw_threads(canvas: &mut Canvas, case: &Case, common: &Common, axis: TimeAxis, top: f64) -> f64 {
     if let Some(threads) = constant_threads(case) {
         let text = format!("threads: {threads} all the time");
@@ -159,7 +159,7 @@ fn tail(case: &Case, common: &Common, lost: f64) -> Tail {
     }
 }
 
-/// What the search tried, from one below the answer; `None` if there is nothing to compare.
+/// The attempts of the search, from one thread below the answer; `None` if there are too few.
 fn tries<'a>(plan: &'a Plan, target: Option<&Target>) -> Option<Vec<&'a Try>> {
     let answer = plan.answer.as_ref()?;
     target?;
@@ -171,10 +171,10 @@ fn tries<'a>(plan: &'a Plan, target: Option<&Target>) -> Option<Vec<&'a Try>> {
     (shown.len() > 1).then_some(shown)
 }
 
-/// A dot for each number of threads: the percentile above, the share of the refused below.
+/// A dot for each number of threads: the percentile above, the share of refused tasks below.
 fn draw_tries(canvas: &mut Canvas, plan: &Plan, target: Option<&Target>, layout: Layout, top: f64) -> f64 {
     const HEIGHT: f64 = 110.0;
-    /// For a share of the refused, and for the word "target" on the right.
+    /// Leaves room for a share of refused tasks, and for the word "target" on the right.
     const LEAST_WIDTH: f64 = 54.0;
     let Some((mut tries, target)) = tries(plan, target).zip(target) else { return top };
     let (left, right) = (layout.left, layout.width - LEAST_WIDTH);

@@ -12,12 +12,12 @@ use super::answer::{headroom, verdict};
 use super::{percent, three};
 use crate::units;
 
-/// A column: its head and its cells.
+/// A column: heading and cells.
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) head: String,
     pub(super) cells: Vec<String>,
-    /// Whether it is a formula, which belongs to the pool before it.
+    /// Whether it is a formula. It then belongs to the pool before it.
     pub(super) is_formula: bool,
 }
 
@@ -44,7 +44,7 @@ impl Row {
     }
 }
 
-/// A part of a whole that may be zero.
+/// The ratio of a part to a whole that may be zero.
 fn share(part: u64, whole: u64) -> String {
     percent(part as f64 / whole.max(1) as f64)
 }
@@ -120,7 +120,7 @@ fn levels(computes: bool) -> Vec<Row> {
     rows
 }
 
-/// The other side of Little's law: tasks per second × time inside.
+/// The other side of Little's law: tasks per second × mean time in the pool.
 pub(super) fn by_little(figures: &Figures) -> f64 {
     figures.throughput() * figures.totals.mean() / 1e9
 }

@@ -1,5 +1,4 @@
-//! Presents a plan: on the terminal, as SVG, as an HTML page, as JSON. Nothing here decides
-//! anything.
+//! Presents a plan: on the terminal, as SVG, as an HTML page, as JSON. Makes no decisions.
 
 pub(super) mod answer;
 pub(super) mod chart;
@@ -23,7 +22,7 @@ pub(super) fn load_name(factor: f64) -> String {
     if factor == 1.0 { "today's load".to_owned() } else { format!("{factor} times the load") }
 }
 
-/// What arrives, in one line.
+/// The arrivals, in one line.
 fn arrivals(workload: &Workload) -> String {
     let streams: Vec<String> = workload.arrivals.iter().map(|one| Phrase(one).to_string()).collect();
     let length = match workload.limit {
@@ -40,13 +39,13 @@ fn arrivals(workload: &Workload) -> String {
     format!("{}{length}", streams.join(" and "))
 }
 
-/// Two significant digits.
+/// Rounds to two significant digits.
 fn about(tasks: f64) -> u64 {
     let unit = 10_f64.powi((tasks.max(1.0).log10().floor() as i32 - 1).max(0));
     ((tasks / unit).round() * unit) as u64
 }
 
-/// How long tasks take, in one line.
+/// The durations of the tasks, in one line.
 fn tasks(workload: &Workload) -> String {
     let kinds: Vec<String> = workload.mix.kinds().iter().map(|kind| Phrase(kind).to_string()).collect();
     let durations = match workload.mix.recorded_count() {
@@ -66,7 +65,7 @@ fn tasks(workload: &Workload) -> String {
     format!("{durations}{mean}{cores}")
 }
 
-/// What formulas say about the load, a sentence each.
+/// The results of formulas for the load, one sentence each.
 fn formulas(offered: &Offered) -> Vec<String> {
     let mut sentences = Vec::new();
     if let (Some(rate), Some(busy)) = (offered.rate, offered.busy_threads()) {
@@ -109,7 +108,7 @@ fn time(nanos: Nanos) -> String {
     units::show(Duration::from_nanos(nanos))
 }
 
-/// A number with three digits.
+/// A number with three significant digits.
 fn three(value: f64) -> String {
     match value {
         v if v >= 99.95 => units::show_count(v.round() as u64),
@@ -118,7 +117,7 @@ fn three(value: f64) -> String {
     }
 }
 
-/// A share with three digits, for columns.
+/// A share with three significant digits, for columns.
 fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0%".to_owned(),
@@ -158,7 +157,7 @@ fn judged(time: &TimeLimit) -> String {
     format!("{} of the {of}", percentile_name(time))
 }
 
-/// What has to be said about single pools: too much load, or a formula that contradicts the runs.
+/// Warnings about single pools: overload, or a formula that contradicts the runs.
 fn warnings(plan: &Plan, target: Option<&Target>) -> Vec<String> {
     plan.cases.iter().filter_map(|case| overload(case).or_else(|| disagreement(case, target?))).collect()
 }

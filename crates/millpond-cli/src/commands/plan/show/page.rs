@@ -7,7 +7,7 @@ use super::figures::grid;
 use super::{answer, arrivals, chart, formulas, load_name, target_words, tasks, warnings};
 use crate::html::Page;
 
-/// The figures that most readers want. The others are folded away.
+/// The most important figures. The others are collapsed.
 const FIRST: [&str; 7] =
     ["refused", "total p50", "total p99", "threads peak", "utilisation", "target", "breaks at load"];
 

@@ -45,7 +45,7 @@ pub(crate) fn draw(plans: &[Plan], target: Option<&Target>, screen: &Screen) -> 
     text
 }
 
-/// The pool and the line to paste, then the reasons.
+/// The pool and the line of code, then the reasons.
 fn said_as_text(said: &Said, screen: &Screen) -> String {
     let pool = screen.paint(Colour::Bold, &said.pool);
     let mut text = match &said.paste {
@@ -66,7 +66,7 @@ fn painted(text: &str, colour: Colour, screen: &Screen) -> String {
     text.lines().map(|line| format!("{}\n", screen.paint(colour, line))).collect()
 }
 
-/// A label and a text beside it that may take several lines.
+/// A label, and beside it a text of one or more lines.
 fn labelled(label: &str, text: &str, screen: &Screen) -> String {
     let indent = " ".repeat(10);
     let text = wrapped(text, width(screen), &indent);
@@ -100,7 +100,7 @@ fn one(plan: &Plan, target: Option<&Target>, screen: &Screen) -> String {
     parts.join("\n")
 }
 
-/// The grid in as many tables as the width needs. A formula stays beside its pool.
+/// Splits the grid into tables that fit the width. A formula remains beside its pool.
 fn tables(grid: &Grid, width: usize, screen: &Screen) -> Vec<String> {
     let room = width.saturating_sub(INDENT.len() + widest(grid.rows.iter().copied()));
     let size =
@@ -160,7 +160,7 @@ struct Curve {
     colour: Colour,
 }
 
-/// A number of a case over time; `None` if it does not change.
+/// A quantity of a case over time; `None` if it is constant.
 fn curve(
     case: &Case,
     scale: Scale,
@@ -170,13 +170,13 @@ fn curve(
 ) -> Option<Curve> {
     let bins = || case.trials.figures.levels.curve().map(|(at, bin)| (Duration::from_nanos(at), of(bin)));
     let first = bins().next()?.1;
-    // The first points show how the pool starts.
+    // The first points only show how the pool starts.
     let changes =
         bins().skip(2).any(|(_, value)| (value - first).abs() > 1e-9) && bins().any(|(_, v)| v > 0.0);
     changes.then(|| Curve { label, values: averages(scale, bins()), colour })
 }
 
-/// The mean of the points in each column. A column without a point has the value before it.
+/// The mean of the points in each column. A column without points repeats the previous value.
 fn averages(scale: Scale, points: impl Iterator<Item = (Duration, f64)>) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); scale.width()];
     for (at, value) in points {
@@ -193,7 +193,7 @@ fn averages(scale: Scale, points: impl Iterator<Item = (Duration, f64)>) -> Vec<
 }
 
 /// Threads and mean queue length of each pool over a common time, in the first run. Each curve has
-/// its own height, which its label names.
+/// its own scale, which its label names.
 fn curves(plan: &Plan, screen: &Screen) -> String {
     let end = plan.cases.iter().map(|case| case.trials.figures.end).max().unwrap_or(0);
     let names = widest(plan.cases.iter().map(|case| case.pool.name.as_str()));

@@ -1,7 +1,7 @@
-//! Exact results of queueing theory, for the pools and loads for which there are any.
+//! Exact results of queueing theory, for the pools and loads that have one.
 //!
-//! All of them are for Poisson arrivals at one rate that never ends. Times are in nanoseconds,
-//! rates per nanosecond.
+//! All apply to endless Poisson arrivals at a constant rate. Times are in nanoseconds, rates per
+//! nanosecond.
 
 mod steady;
 #[cfg(test)]
@@ -14,10 +14,10 @@ pub(super) use self::steady::Steady;
 use super::target::Target;
 use super::workload::Workload;
 
-/// What a formula says. `None`: it says nothing about this.
+/// The results of a formula. `None`: the formula does not give this value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct ClosedForm {
-    /// The name of the formula, and of the model.
+    /// The name of the formula and of the model.
     pub(super) name: &'static str,
     pub(super) model: String,
     /// The share of the accepted tasks that wait at all.
@@ -31,30 +31,31 @@ pub(super) struct ClosedForm {
     pub(super) rejected: Option<f64>,
     /// Mean number of busy threads.
     pub(super) busy: Option<f64>,
-    /// For the share of late tasks.
+    /// Gives the share of late tasks.
     pub(super) steady: Option<Steady>,
 }
 
 impl ClosedForm {
-    /// Whether the formula says that the target is met. `None`: it cannot say.
+    /// Whether the target is met according to the formula. `None`: it cannot decide.
     pub(super) fn meets(&self, target: &Target) -> Option<bool> {
         let steady = self.steady?;
         let in_time = target.times.iter().all(|time| steady.late(time.of, time.limit as f64) <= time.late());
         match steady.lost() {
-            // No bounded queue never refuses a task. The simulation decides what is rare enough.
+            // Every bounded queue refuses some tasks. The simulation decides whether they are rare
+            // enough.
             _ if target.lost == 0.0 && steady.places.is_some() => None,
             lost => Some(in_time && lost <= target.lost),
         }
     }
 }
 
-/// The percentiles that are shown.
+/// The percentiles to show.
 pub(super) const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// The most places in a queue that are added up one by one.
+/// Maximum queue capacity to sum up term by term.
 const MOST_PLACES: usize = 10_000_000;
 
-/// The formula for a pool under a load, if there is one.
+/// The formula for a pool and a load, if one applies.
 pub(super) fn of(workload: &Workload, pool: &Pool) -> Option<Result<ClosedForm, Overload>> {
     closed_form(&workload.arrivals, &workload.mix, pool, workload.world)
 }
@@ -71,8 +72,8 @@ fn is_exponential(mix: &Mix) -> bool {
     matches!(mix.kinds(), [kind] if matches!(kind.length, Length::Exponential(_)))
 }
 
-/// The formula for a pool under a load, if there is one. `Err`: there is one, but the load is more
-/// than the pool can carry, so the queue grows for as long as the load lasts.
+/// The formula for a pool and a load, if one applies. `Err`: one applies, but the load exceeds the
+/// pool, so the queue grows without limit.
 fn closed_form(
     arrivals: &[Arrivals],
     mix: &Mix,
@@ -89,7 +90,7 @@ fn closed_form(
     }
     let load = rate * mean;
     let exponential = is_exponential(mix);
-    // Blocked callers are an unbounded queue in another place.
+    // Blocked callers form an unbounded queue outside of the pool.
     let queue = match pool.policy {
         Policy::Block(None) => None,
         Policy::Abort | Policy::Discard => pool.queue,
@@ -123,7 +124,7 @@ fn thread_per_task(load: f64, mean: f64) -> ClosedForm {
     }
 }
 
-/// The load exceeds the threads.
+/// The load exceeds the capacity of the threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Overload {
     /// Number of threads that the load would keep busy.
@@ -131,12 +132,12 @@ pub(super) struct Overload {
     pub(super) threads: usize,
 }
 
-/// The rate of all streams together, if all are Poisson: merged, they are one Poisson stream.
+/// The total rate if all streams are Poisson, because merged they form one Poisson stream.
 fn poisson_rate(arrivals: &[Arrivals]) -> Option<f64> {
     arrivals.iter().map(|one| if let Arrivals::Poisson(rate) = one { Some(rate / 1e9) } else { None }).sum()
 }
 
-/// Number of threads under load. `None` if it depends on history: then no formula holds.
+/// Number of threads under load. `None` if it depends on history: then no formula applies.
 fn steady_threads(pool: &Pool) -> Option<usize> {
     match (pool.rule, pool.queue) {
         (GrowthRule::Eager, _) | (_, Some(0)) => Some(pool.maximum),
@@ -145,12 +146,12 @@ fn steady_threads(pool: &Pool) -> Option<usize> {
     }
 }
 
-/// Erlang B: the share of the tasks that find all `threads` busy, if none can wait.
+/// Erlang B: the share of the tasks that find all `threads` busy, if no task can wait.
 pub(super) fn erlang_b(load: f64, threads: usize) -> f64 {
     (1..=threads).fold(1.0, |blocked, n| load * blocked / (n as f64 + load * blocked))
 }
 
-/// Erlang C: the share of the tasks that wait, if all can. `load` is below `threads`.
+/// Erlang C: the share of the tasks that wait, if all can. Requires `load` below `threads`.
 pub(super) fn erlang_c(load: f64, threads: usize) -> f64 {
     let blocked = erlang_b(load, threads);
     blocked / (1.0 - load / threads as f64 * (1.0 - blocked))
@@ -173,7 +174,7 @@ fn erlang_b_form(load: f64, threads: usize, mean: f64) -> ClosedForm {
 
 fn erlang_c_form(load: f64, threads: usize, mean: f64) -> ClosedForm {
     let waited = erlang_c(load, threads);
-    // The wait of the tasks that wait is exponential with this mean.
+    // Among tasks that wait, the wait is exponential with this mean.
     let scale = mean / (threads as f64 - load);
     let steady = Steady::new(load, threads, None, mean);
     ClosedForm {

@@ -1,9 +1,10 @@
 //! M/M/c and M/M/c/K in the steady state: the share of lost tasks and the distribution of times.
 //!
 //! An arriving task that finds `j` tasks waiting and all `c` threads busy starts after `j + 1`
-//! tasks have ended. That takes an Erlang-distributed time with `j + 1` steps at rate c·mu. The
-//! sums over `j` are turned into sums over Poisson probabilities, which are negligible outside of a
-//! narrow range. All terms are positive and kept as logarithms, so nothing cancels or overflows.
+//! tasks have ended. This takes an Erlang-distributed time with `j + 1` steps at rate c·mu. The
+//! sums over `j` are rewritten as sums over Poisson probabilities, which are negligible outside of
+//! a narrow range. All terms are positive and stored as logarithms, so nothing cancels or
+//! overflows.
 
 use std::ops::RangeInclusive;
 
@@ -21,12 +22,13 @@ pub(crate) struct Steady {
     pub(crate) places: Option<usize>,
     /// Mean duration of a task in nanoseconds.
     mean: f64,
-    /// The states with an idle thread, relative to the one in which all are busy and no task waits.
+    /// The sum of the states with an idle thread, relative to the state in which all are busy and
+    /// no task waits.
     before: f64,
 }
 
-/// The probabilities of what an arriving task finds, as logarithms relative to the state in which
-/// all threads are busy and no task waits.
+/// Probabilities of the states that an arriving task finds. Logarithms, relative to the state in
+/// which all threads are busy and no task waits.
 #[derive(Debug, Clone, Copy)]
 struct States {
     /// ln(load / threads).
@@ -82,7 +84,7 @@ impl Steady {
         Some(States { ratio, places, all, idle: libm::exp(ln_before - all), lost })
     }
 
-    /// The share of the tasks that is refused.
+    /// The share of refused tasks.
     pub(crate) fn lost(&self) -> f64 {
         match self.states() {
             Some(states) if states.lost.is_nan() => 0.0, // so rare that it is below the smallest number
@@ -91,11 +93,11 @@ impl Steady {
         }
     }
 
-    /// The share of the accepted tasks whose time is longer than `limit` nanoseconds.
+    /// The share of the accepted tasks that take longer than `limit` nanoseconds.
     pub(crate) fn late(&self, of: Judged, limit: f64) -> f64 {
         let durations = limit / self.mean;
         let share = match (self.states(), of) {
-            // Never all threads busy: no task waits.
+            // All threads are never busy: no task waits.
             (Some(states), Judged::Wait) if !states.all.is_finite() => 0.0,
             (Some(states), Judged::Total) if !states.all.is_finite() => libm::exp(-durations),
             (Some(states), Judged::Wait) => self.waits_longer(&states, durations),
@@ -109,8 +111,8 @@ impl Steady {
         share.clamp(0.0, 1.0)
     }
 
-    /// P(wait > t). The wait behind j others exceeds t if at most j of the c threads' tasks end in
-    /// t.
+    /// P(wait > t). A task behind j others waits longer than t if at most j of the c threads' tasks
+    /// end within t.
     fn waits_longer(&self, states: &States, durations: f64) -> f64 {
         let mean = self.threads as f64 * durations;
         let longer = |k: usize| {
@@ -123,7 +125,7 @@ impl Steady {
         sum / (1.0 - states.lost)
     }
 
-    /// P(0 < wait ≤ t < total): the task started after a wait and is still running.
+    /// P(0 < wait ≤ t < total): the task waited, has started, and is still running.
     fn starts_but_does_not_end(&self, states: &States, durations: f64) -> f64 {
         if durations == 0.0 || states.places == 0 {
             return 0.0;

@@ -1,7 +1,7 @@
-//! The formulas beside published values, and the simulator beside the formulas.
+//! Compares the formulas with published values, and the simulator with the formulas.
 //!
-//! The simulator is held to a confidence interval, not to a tolerance. Each run is cut into batches
-//! that are long enough to be nearly independent. The means of the batches of several seeds give an
+//! The simulator is compared by confidence intervals, not by a tolerance. Each run is divided into
+//! batches that are long enough to be nearly independent. The batch means of several seeds give an
 //! interval that contains the true mean with a probability of 99.9 %, and the formula must be in
 //! it. The interval is narrow: the formula for a slightly different load must be outside.
 
@@ -39,7 +39,7 @@ impl Interval {
     }
 }
 
-/// Cuts a run into batches of tasks in the order of their ends, and keeps the means of each batch.
+/// Divides a run into batches of tasks, in the order of their ends, and stores the batch means.
 struct Batches<'a, const N: usize> {
     of: &'a dyn Fn(Nanos, Nanos) -> [f64; N],
     length: usize,
@@ -64,8 +64,8 @@ impl<const N: usize> Watch for Batches<'_, N> {
 const SEEDS: u64 = 5;
 const BATCHES: usize = 20;
 
-/// Confidence intervals of some functions of wait and total time. The first batch is left out: the
-/// pool was empty.
+/// Confidence intervals of functions of wait and total time. Omits the first batch, because the
+/// pool starts empty.
 fn measured<const N: usize>(
     pool: &Pool,
     world: World,
@@ -90,7 +90,7 @@ fn measured<const N: usize>(
     std::array::from_fn(|at| Interval::of(&all.iter().map(|means| means[at]).collect::<Vec<f64>>()))
 }
 
-/// A load of tasks of 10 ms that is `share` of what `threads` can carry.
+/// A load of 10 ms tasks that uses a `share` of the capacity of `threads`.
 fn poisson(threads: usize, share: f64) -> Arrivals {
     Arrivals::Poisson(threads as f64 * share * 100.0)
 }
@@ -110,7 +110,7 @@ fn erlangs_formulas_have_the_values_of_the_tables() {
     assert!((erlang_b(10.0, 10) - 0.214_582).abs() < 1e-6);
     assert!((erlang_b(5.0, 10) - 0.018_385).abs() < 1e-6);
     assert!((erlang_b(100.0, 100) - 0.075_700).abs() < 1e-6);
-    // Thousands of threads are no trouble.
+    // Thousands of threads cause no overflow.
     assert!((0.0..1.0).contains(&erlang_c(9990.0, 10_000)));
 }
 
@@ -124,11 +124,11 @@ fn a_bounded_queue_is_between_erlang_b_and_erlang_c() {
     assert!(long.rejected.unwrap() < 1e-12);
     assert!((long.wait_mean.unwrap() / open.wait_mean.unwrap() - 1.0).abs() < 1e-9);
     assert!((long.waited.unwrap() / open.waited.unwrap() - 1.0).abs() < 1e-9);
-    // One thread, one place, a load of 1: three states, each as likely.
+    // One thread, one place, a load of 1: three equally likely states.
     let small = bounded(1.0, 1, 1, mean);
     assert!((small.rejected.unwrap() - 1.0 / 3.0).abs() < 1e-12);
     assert!((small.wait_mean.unwrap() - mean / 2.0).abs() < 1e-3);
-    // A load that is far too large fills any queue, and the numbers do not overflow.
+    // An extreme load fills any queue, and the numbers do not overflow.
     let flooded = bounded(50.0, 5, 1_000_000, mean);
     assert!((flooded.rejected.unwrap() - 0.9).abs() < 1e-9, "{flooded:?}");
 }
@@ -156,12 +156,12 @@ fn the_simulator_is_erlang_c_within_its_interval() {
             assert!(!wait.contains(other), "{name}: {wait:?} is so wide that it contains {other}");
         }
         assert!(waited.contains(expected.waited.unwrap()), "{name}: {expected:?}, measured {waited:?}");
-        // One in a hundred waits longer than the 99th percentile.
+        // One task in a hundred waits longer than the 99th percentile.
         assert!(beyond.contains(0.01), "{name}: beyond {p99}: {beyond:?}");
     }
 }
 
-/// One batch for each seed, because a watcher does not see refused tasks.
+/// One batch per seed, because a watcher does not see refused tasks.
 fn rejected(pool: &Pool, arrivals: &Arrivals, tasks: &Mix) -> Interval {
     let shares: Vec<f64> = (1..=100)
         .map(|seed| {
@@ -178,9 +178,9 @@ fn the_simulator_refuses_as_many_as_the_formulas_say() {
     let log_normal = mix(Length::LogNormal(8.0 * MS, 0.668), 0.0); // about 10 ms on average
     for (threads, share, queue, tasks) in [
         (5, 0.9, 0, &exponential),
-        (5, 0.9, 0, &log_normal), // Erlang B does not ask how the lengths are spread
+        (5, 0.9, 0, &log_normal), // Erlang B holds for any distribution of lengths
         (2, 0.9, 5, &exponential),
-        (4, 1.3, 8, &exponential), // more than it can carry
+        (4, 1.3, 8, &exponential), // above its capacity
     ] {
         let (pool, arrivals) = (Pool::fixed(threads, Some(queue)), poisson(threads, share));
         let expected = formula(&arrivals, tasks, &pool, ENOUGH_CORES).rejected.unwrap();
@@ -247,7 +247,7 @@ fn where_no_formula_holds_none_is_given() {
     none(&[Arrivals::Constant(100.0)], &tasks, Pool::fixed(4, None));
     none(&poisson, &mix(Length::Fixed(10.0 * MS), 0.0), Pool::fixed(4, None));
     none(&poisson, &mix(Length::Fixed(10.0 * MS), 0.0), Pool::fixed(4, Some(3)));
-    // How many threads there are depends on what was before.
+    // The number of threads depends on the history.
     none(&poisson, &tasks, Pool { maximum: 8, ..Pool::fixed(4, Some(3)) });
     none(&poisson, &tasks, Pool { policy: Policy::CallerRuns, ..Pool::fixed(4, Some(3)) });
     none(&poisson, &tasks, Pool { policy: Policy::DiscardOldest, ..Pool::fixed(4, Some(3)) });
@@ -308,7 +308,7 @@ fn distribution_of_a_bounded_queue_has_its_limits() {
     assert!((small.late(Judged::Wait, 20.0 * MS) - 0.5 * libm::exp(-1.0)).abs() < 1e-12);
     let total = 0.5 * libm::exp(-1.0) + 0.5 * 2.0 * libm::exp(-1.0);
     assert!((small.late(Judged::Total, 20.0 * MS) - total).abs() < 1e-12);
-    // So few tasks that none ever waits, and far too many.
+    // A load at which no task ever waits, and an extreme overload.
     assert_eq!(Steady::new(0.01, 500, Some(10), 20.0 * MS).lost(), 0.0);
     assert!((Steady::new(50.0, 5, Some(1_000_000), 20.0 * MS).lost() - 0.9).abs() < 1e-9);
 }

@@ -28,7 +28,7 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Arrivals as given: a file is not read yet, and a ramp may not know its length.
+/// Arrivals as given: the file has not been read, and the length of a ramp may be unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ArrivalWords {
     Ready(Arrivals),
@@ -105,7 +105,7 @@ pub(super) fn arrivals(text: &str) -> Result<ArrivalWords, String> {
     }
 }
 
-/// The size of a burst. All of it waits at once, so it has to fit into memory.
+/// The size of a burst. All of it waits at once, so it must fit into memory.
 fn tasks(text: &str) -> Result<u64, String> {
     match units::count(text)? {
         0 => Err("a burst needs tasks; give a number above zero".to_owned()),
@@ -122,7 +122,7 @@ fn ramp(text: &str, rates: &str) -> Result<(f64, f64), String> {
     let (from, to) = rates
         .split_once("..")
         .ok_or_else(|| format!("'{text}' has no second rate; write ramp 10/s..500/s over 30s"))?;
-    // It may begin at zero but not end there.
+    // The rate may begin at zero, but not end there.
     let from = if units::rate(from)? == 0.0 { 0.0 } else { rate(from)? };
     Ok((from, rate(to)?))
 }
@@ -152,7 +152,7 @@ fn file(text: &str) -> Result<FileWords, String> {
     Ok(FileWords { path: PathBuf::from(rest.trim()), column, unit })
 }
 
-/// One kind of task as given. Other arguments decide what it leaves out.
+/// One kind of task as given. Defaults come from other arguments.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct KindWords {
     weight: f64,
@@ -161,7 +161,7 @@ pub(super) struct KindWords {
 }
 
 impl KindWords {
-    /// The kind, with this share of computing if it names none.
+    /// Converts it to a kind of task. `cpu` is the default share of computing.
     pub(super) fn kind(self, cpu: f64) -> Kind {
         Kind { weight: self.weight, length: self.length, cpu: self.cpu.unwrap_or(cpu) }
     }
@@ -221,7 +221,7 @@ fn kinds(text: &str) -> Result<Vec<KindWords>, String> {
     Ok(kinds)
 }
 
-/// The share at the beginning of a part, if any, and the rest.
+/// Splits a part into its leading share, if there is one, and the rest.
 fn split_weight(part: &str) -> Result<(Option<f64>, &str), String> {
     match part.split_once(char::is_whitespace) {
         Some((weight, rest)) if weight.ends_with('%') => Ok((Some(units::share(weight)?), rest)),
@@ -373,7 +373,7 @@ fn policy(words: &[&str]) -> Result<Policy, String> {
     }
 }
 
-/// A short name for a pool that has none, for the head of a column.
+/// A short name for an unnamed pool, as a column heading.
 fn short_name(pool: &Pool) -> String {
     match (pool.core, pool.maximum, pool.queue) {
         (0, usize::MAX, Some(0)) => "cached".to_owned(),

@@ -8,7 +8,7 @@ use millpond_sim::{Arrivals, Kind, Length, Policy, Pool};
 use super::NORMAL_P99;
 use crate::units;
 
-/// Shows a pool, arrivals or a kind of task.
+/// Displays a pool, arrivals or a kind of task.
 #[derive(Debug)]
 pub(crate) struct Phrase<'a, T>(pub(crate) &'a T);
 

@@ -1,12 +1,12 @@
 //! Refuses commands that would paste an argument into code: `sh -c 'echo {}'`, `perl -e '... {}'`.
 //!
-//! The interpreter would run whatever the argument contains, so a file named `$(reboot)` would be
-//! a command. A placeholder that is the whole word (`sh -c {}`) is accepted: there the argument is
-//! obviously code.
+//! The interpreter would run whatever the argument contains: a file named `$(reboot)` would be a
+//! command. A placeholder that is the whole word (`sh -c {}`) is accepted, because there the
+//! argument is meant to be code.
 
 use super::Placeholder;
 
-/// Programs that run a word as code, with the letters of the options that announce it.
+/// Programs that run a word as code, with the letters of the options before that word.
 const INTERPRETERS: [(&str, &str); 14] = [
     ("sh", "c"),
     ("bash", "c"),
@@ -62,7 +62,7 @@ fn code_word<'a>(words: &[&'a [u8]]) -> Option<Code<'a>> {
         {
             return words.get(at + 1).map(|text| Code { interpreter, option: word, text });
         }
-        // `su USER -c CODE` has its operand before the option.
+        // `su USER -c CODE` has an operand before the option.
         if !is_option && !takes_value && interpreter != "su" {
             return None;
         }
@@ -80,7 +80,7 @@ fn interpreter(program: &[u8]) -> Option<(&'static str, &'static str)> {
     INTERPRETERS.into_iter().find(|(known, _)| known.as_bytes() == without_version)
 }
 
-/// Whether the text is more than a placeholder, and contains one that is not a number.
+/// Whether the text is more than a single placeholder and contains a non-numeric one.
 fn pastes_argument(text: &[u8]) -> bool {
     let is_lone = Placeholder::at_start(text).is_some_and(|(_, length)| length == text.len());
     let mut places = (0..text.len()).filter_map(|at| Placeholder::at_start(&text[at..]));

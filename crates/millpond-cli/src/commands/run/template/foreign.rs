@@ -1,6 +1,6 @@
 //! Refuses placeholders of GNU parallel that this command does not have.
 //!
-//! Left alone they would stay literal text, and the argument would be appended as well.
+//! Otherwise they would be literal text, and the argument would also be appended.
 
 /// The hint that ends every refusal.
 const KNOWN: &str = "the placeholders are {} {.} {/} {//} {/.} {#} {%}";
@@ -8,7 +8,7 @@ const KNOWN: &str = "the placeholders are {} {.} {/} {//} {/.} {#} {%}";
 /// Placeholders of `parallel` and `parallel --plus` that have no number.
 const UNNUMBERED: [&str; 9] = ["..", "...", "/..", "/...", "+/", "+.", "+..", "+...", "##"];
 
-/// Endings that a numbered placeholder of GNU parallel may have.
+/// Endings of numbered placeholders in GNU parallel.
 const ENDINGS: [&str; 5] = ["", ".", "/", "//", "/."];
 
 /// Checks the brace at `text[at]`, if it is one.

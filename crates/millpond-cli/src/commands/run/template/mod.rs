@@ -19,7 +19,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 pub(super) use self::quote::quote;
 use self::script::Script;
 
-/// Stands for the argument, or for a value derived from it.
+/// A placeholder for the argument or a value derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Placeholder {
     /// `{}`: the argument.
@@ -55,7 +55,7 @@ impl Placeholder {
         found.map(|(token, placeholder)| (placeholder, token.len()))
     }
 
-    /// The value consists of digits only, whatever the argument is.
+    /// Whether the value consists of digits only, for every argument.
     fn is_number(self) -> bool {
         matches!(self, Placeholder::Number | Placeholder::Slot)
     }
@@ -82,7 +82,7 @@ impl Placeholder {
 
 /// The arguments of one job: at least one, usually exactly one.
 ///
-/// Invariant: joined by NUL bytes. No argument contains one, since no command line can.
+/// Stored as one text, separated by NUL bytes. No argument contains one, since no command line can.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Arguments(Vec<u8>);
 
@@ -105,7 +105,7 @@ impl Arguments {
         self.0.len()
     }
 
-    /// All arguments with spaces between, to be shown to people.
+    /// All arguments separated by spaces, for display.
     pub(super) fn joined(&self) -> Vec<u8> {
         self.0.iter().map(|byte| if *byte == 0 { b' ' } else { *byte }).collect()
     }
@@ -126,7 +126,7 @@ pub(super) struct Job<'a> {
 pub(super) struct Template {
     form: Form,
     uses_slot: bool,
-    /// The program's name has no placeholder: if it cannot be started once, it never can.
+    /// Whether the program's name has no placeholder: if it cannot be started once, it never can.
     pub(super) program_is_fixed: bool,
 }
 
@@ -136,7 +136,7 @@ enum Form {
     Shell(Script),
 }
 
-/// One word: pieces of text and placeholders, in turn.
+/// One word: text and placeholders, alternating.
 #[derive(Debug, Default)]
 struct Word {
     pieces: Vec<Piece>,
@@ -192,7 +192,7 @@ impl Template {
         words.into_iter().map(OsString::from_vec).collect()
     }
 
-    /// The command as a user could type it into a shell. `{%}` stays: it differs between runs.
+    /// The command in shell syntax. `{%}` remains, because it differs between runs.
     pub(super) fn show(&self, job: &Job<'_>) -> Vec<u8> {
         match &self.form {
             Form::Words(words) => {
@@ -237,7 +237,7 @@ impl Word {
         })
     }
 
-    /// Several arguments become several words, which text around the placeholder cannot follow.
+    /// Several arguments become several words, so text around the placeholder has no meaning.
     fn check_batched(&self) -> Result<(), String> {
         if self.pieces.len() > 1 && self.placeholders().any(|place| !place.is_number()) {
             return Err("with -n a placeholder must be a word of its own; \
@@ -263,7 +263,7 @@ impl Word {
     }
 }
 
-/// The values as the log shows them: a slot stays a placeholder.
+/// The values as shown in the log: a slot remains a placeholder.
 fn shown(place: Placeholder, job: &Job<'_>) -> Vec<Vec<u8>> {
     match place {
         Placeholder::Slot => vec![b"{%}".to_vec()],

@@ -1,4 +1,4 @@
-//! Quotes words for a shell, for people to read and to paste.
+//! Quotes words for a shell, for display and for pasting.
 
 /// Quotes `word` so that a shell reads it as one word, unchanged.
 pub(crate) fn quote(word: &[u8]) -> Vec<u8> {

@@ -10,10 +10,10 @@
 //! | `echo "{} done"` | `echo "${1} done"` |
 //! | `echo '{} done'` | `echo ''"${1}"' done'` |
 //!
-//! With `-n`, several values stand side by side: `"${1}" "${2}"`, or `"${1} ${2}"` inside quotes.
+//! With `-n`, several values follow each other: `"${1}" "${2}"`, or `"${1} ${2}"` inside quotes.
 //!
-//! Some shells run code that they find in a value inside `$((...))`, so only the numbers `{#}` and
-//! `{%}` are accepted there.
+//! Some shells run code in a value inside `$((...))`, so only the numbers `{#}` and `{%}` are
+//! accepted there.
 //!
 //! The reader follows quotes through `\`, `$(...)`, backquotes and comments. It does not know
 //! here-documents: a placeholder in one may give a wrong text, but never a command.
@@ -36,7 +36,7 @@ enum Piece {
     Place(Placeholder, Quotes),
 }
 
-/// The quotes around a place in the text.
+/// The quotes around a position in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quotes {
     None,
@@ -45,7 +45,7 @@ enum Quotes {
     Arithmetic,
 }
 
-/// A construct that is open at a place in the text.
+/// A construct that is open at a position in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     Double,
@@ -101,7 +101,7 @@ impl Script {
         words
     }
 
-    /// The text for the shell, if placeholder `i` has `counts[i]` values.
+    /// The shell text if placeholder `i` has `counts[i]` values.
     fn text(&self, counts: &[usize]) -> Vec<u8> {
         let mut text = Vec::new();
         for piece in &self.pieces {
@@ -156,7 +156,7 @@ fn parameters(numbers: std::ops::Range<usize>, quotes: Quotes) -> String {
 }
 
 impl Quotes {
-    /// The values as they could stand in the text: quotes around them are closed and reopened.
+    /// The values as they appear in the text: quotes around them are closed and reopened.
     fn show(self, values: &[Vec<u8>]) -> Vec<u8> {
         let around: &[u8] = match self {
             Quotes::None => return values.iter().map(|value| quote(value)).collect::<Vec<_>>().join(&b' '),
@@ -172,7 +172,7 @@ impl Quotes {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    /// What is open, and where the text inside begins.
+    /// The open constructs, each with the start of the text inside it.
     open: Vec<(Open, usize)>,
     /// A `#` here begins a comment.
     at_word_start: bool,
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a value may stand here.
+    /// Refuses a place where a value is not safe.
     fn check_place(&self, place: Placeholder) -> Result<(), String> {
         if place.is_number() {
             return Ok(());
@@ -276,7 +276,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Open {
-    /// Its name in a message, if it must be closed. A parenthesis may belong to a `case`.
+    /// Its name in an error message if it must be closed. A parenthesis may belong to a `case`.
     fn quotation(self) -> Option<&'static str> {
         match self {
             Open::Double => Some("double quote"),
@@ -335,8 +335,8 @@ mod tests {
         assert!(error.starts_with("only {#} and {%} may stand in $((...))"), "{error}");
     }
 
-    /// The argument reaches the command unchanged and no part of it runs. The shown text does the
-    /// same.
+    /// The argument reaches the command unchanged, and no part of it runs. The same holds for the
+    /// displayed text.
     #[test]
     fn no_argument_is_read_as_shell_code() {
         let evil = "a  b'c\"d$(echo e)`echo f`;echo g #\\ $HOME *\n{}";

@@ -1,4 +1,4 @@
-//! Pools side by side: a column per pool, the same panels and the same scales in each.
+//! Pools side by side: a column per pool, with the same panels and scales.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ struct Common {
     refused: usize,
     /// Decades of the waiting times, in seconds.
     waits: (f64, f64),
-    /// The least share on the axis of waiting times.
+    /// Lower end of the axis of shares.
     least_share: f64,
 }
 

@@ -1,8 +1,8 @@
 //! A lane for refusals, one for the caller, and one for each thread.
 //!
-//! Few runs are drawn one by one, with tooltips. Beyond [`MOST_RUNS`] a pixel column of a lane
-//! shows the most frequent admission in it, darker the longer the thread was busy; with more than
-//! [`MOST_LANES`] threads several share a lane. So the size of a picture has a bound.
+//! A few runs are drawn individually, with tooltips. Beyond [`MOST_RUNS`], each pixel column of a
+//! lane shows its most frequent admission, darker the longer the thread was busy. Beyond
+//! [`MOST_LANES`], several threads share a lane. So the size of a picture is bounded.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::units;
 /// Runs per pixel of width.
 const MOST_RUNS: f64 = 0.2;
 const MOST_LANES: usize = 120;
-/// Refusals in one pixel column whose tasks a tooltip names.
+/// Maximum number of refused tasks that a tooltip names.
 const MOST_NAMES: usize = 5;
 
-/// Draws all lanes below `top`. Returns where they end.
+/// Draws all lanes below `top`. Returns the lower end.
 pub(super) fn draw(canvas: &mut Canvas, record: &Record, axis: TimeAxis, top: f64) -> f64 {
     let top = refusals(canvas, record, axis, top);
     let lanes = Lanes::of(record, axis, top);
@@ -35,13 +35,13 @@ pub(super) fn draw(canvas: &mut Canvas, record: &Record, axis: TimeAxis, top: f6
     lanes.end(canvas)
 }
 
-/// Tells whether lanes of this width summarise runs by pixel.
+/// Returns true if lanes of this width summarise runs by pixel.
 pub(super) fn is_summarised(record: &Record, width: f64) -> bool {
     let runs: usize = record.tasks.iter().map(|task| task.runs.len()).sum();
     record.threads.len() > MOST_LANES || runs as f64 > MOST_RUNS * width
 }
 
-/// A red bar for each pixel column in which tasks were refused, higher the more there were.
+/// A red bar for each pixel column with refused tasks, higher the more there were.
 fn refusals(canvas: &mut Canvas, record: &Record, axis: TimeAxis, top: f64) -> f64 {
     const HEIGHT: f64 = 18.0;
     let refusals = record.refusals();
@@ -81,13 +81,13 @@ fn outcome(task: &TaskRecord) -> &'static str {
 struct Lanes<'a> {
     axis: TimeAxis,
     top: f64,
-    /// Of each lane, in pixels.
+    /// Height of a lane in pixels.
     height: f64,
-    /// From top to bottom, with the caller first if it has a lane.
+    /// From top to bottom; the caller is first if it has a lane.
     names: Vec<String>,
-    /// The lane of each thread by its name, and of the caller.
+    /// The lane of each thread, by name, and of the caller.
     lane_of: HashMap<&'a str, usize>,
-    /// Threads that share a lane.
+    /// Number of threads per lane.
     per_lane: usize,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Lanes<'a> {
         self.lane_of.get(thread).copied()
     }
 
-    /// Names of lanes, as many as there is room for.
+    /// Names of lanes, as many as fit.
     fn draw_names(&self, canvas: &mut Canvas) {
         let every = (16.0 / self.height).ceil() as usize;
         for (lane, name) in self.names.iter().enumerate().step_by(every) {
@@ -147,7 +147,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// A bar in a lane that takes `part` of its height. Returns its left edge and its width.
+    /// A bar with `part` of the lane's height. Returns its left edge and its width.
     fn bar(
         &self,
         canvas: &mut Canvas,
@@ -164,7 +164,7 @@ impl<'a> Lanes<'a> {
         (x, width)
     }
 
-    /// A thin line for as long as a thread lives.
+    /// A thin line for the lifetime of each thread.
     fn draw_threads(&self, canvas: &mut Canvas, record: &Record) {
         for thread in &record.threads {
             if let Some(lane) = self.find(&thread.name) {
@@ -175,7 +175,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// A bar for as long as the caller waits for room.
+    /// A bar for the time in which the caller is blocked.
     fn draw_blocked(&self, canvas: &mut Canvas, record: &Record) {
         let Some(lane) = self.find(record.caller) else { return };
         let most = self.axis.columns();

@@ -1,8 +1,7 @@
 //! Pictures of scenes as SVG. All panels of a scene share one time axis.
 //!
-//! Colour means how a task was admitted ([`palette`](super::palette)); the legend above the lanes
-//! names each colour. Each picture comes in two widths, because text that is scaled down is not
-//! legible.
+//! The colour shows how a task was admitted ([`palette`](super::palette)); the legend names each
+//! colour. Each picture has two widths, because scaled-down text is not legible.
 
 mod compare;
 mod lanes;
@@ -27,19 +26,19 @@ pub(crate) fn scenes(records: &[&Record], layout: Layout) -> String {
     canvas.finish(layout.width, y, &titles.join("; "))
 }
 
-/// One scene without its title, for a page that has the title already.
+/// One scene without its title, for a page that already shows it.
 pub(crate) fn scene(record: &Record, layout: Layout) -> String {
     let mut canvas = Canvas::default();
     let height = draw_scene(&mut canvas, record, layout, 6.0) + 4.0;
     canvas.finish(layout.width, height, &record.title)
 }
 
-/// Draws legend, lanes, panels and axis from `top` on. Returns where they end.
+/// Draws legend, lanes, panels and axis from `top` on. Returns the lower end.
 fn draw_scene(canvas: &mut Canvas, record: &Record, layout: Layout, top: f64) -> f64 {
     let plot = layout.width - layout.left - layout.right;
     let axis = TimeAxis::new(layout.left, plot, picture_end(record));
     let top = legend(canvas, record, layout, top);
-    // The grid lies below the bars, but only the bars tell how high it is.
+    // The grid is drawn below the bars, but its height is known only after them.
     let mut above = Canvas::default();
     let mut y = lanes::draw(&mut above, record, axis, top);
     for panel in panels(record) {
@@ -50,7 +49,7 @@ fn draw_scene(canvas: &mut Canvas, record: &Record, layout: Layout, top: f64) ->
     y + height
 }
 
-/// Tells whether the wide picture of a scene summarises runs by pixel.
+/// Returns true if the wide picture of a scene summarises runs by pixel.
 pub(crate) fn is_summarised(record: &Record) -> bool {
     lanes::is_summarised(record, WIDE.width - WIDE.left - WIDE.right)
 }
@@ -58,7 +57,7 @@ pub(crate) fn is_summarised(record: &Record) -> bool {
 fn panels(record: &Record) -> Vec<Panel> {
     let (sizes, depth) = (record.sizes(), record.depth());
     let mut threads = Panel::line("threads", sizes);
-    // Bounds far above the curve would flatten it.
+    // A bound far above the curve would flatten it.
     let near = |bound: &usize| *bound <= 3 * record.peak_threads.max(1);
     match (record.core_threads, record.max_threads) {
         (Some(core), Some(max)) if core == max => threads.bound("size", max),
@@ -74,7 +73,7 @@ fn panels(record: &Record) -> Vec<Panel> {
     [threads, queue].into_iter().filter(|panel| panel.peak() > 0).collect()
 }
 
-/// A swatch for each admission that occurs, with its count. Returns where the legend ends.
+/// A swatch for each admission that occurs, with its count. Returns the lower end.
 fn legend(canvas: &mut Canvas, record: &Record, layout: Layout, top: f64) -> f64 {
     let (mut x, mut y) = (12.0, top);
     let kinds = palette::ORDER.into_iter().filter(|how| record.count(*how) > 0);
