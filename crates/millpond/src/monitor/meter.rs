@@ -16,8 +16,9 @@ pub(crate) struct Meter {
     /// A thread uses the stripe of its number, so that threads rarely write the same cache line.
     /// Each stripe is allocated on first use.
     stripes: Box<[OnceLock<Box<Times>>]>,
-    /// The time in tasks, in nanoseconds: the largest that a pool reported, or the length of all
-    /// laps of a scheduler. Relaxed, and an atomic of std also in models: a statistic.
+    /// The total run time in nanoseconds: the largest value that a pool reported, or the sum of a
+    /// scheduler's laps. Relaxed, and an atomic of std even in models, because no protocol depends
+    /// on it.
     busy: AtomicU64,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Times {
 }
 
 impl Meter {
-    /// For at most `threads` threads that count at the same time.
+    /// Creates a meter for at most `threads` threads that count at the same time.
     pub(crate) fn new(clock: Clock, timing: Timing, threads: usize) -> Meter {
         const MOST_STRIPES: usize = 8;
         Meter {
@@ -56,22 +57,23 @@ impl Meter {
         (self.timing() != Timing::Off).then(|| self.clock.tick())
     }
 
-    /// The time of a job that is accepted now; [`Tick::NEVER`] if nothing is measured.
+    /// Returns the time of acceptance for a job accepted now, or [`Tick::NEVER`] if nothing is
+    /// measured.
     pub(crate) fn stamp(&self) -> Tick {
         self.now().unwrap_or(Tick::NEVER)
     }
 
-    /// Counts `runs` equal runs that took `total` nanoseconds together.
+    /// Counts `runs` runs that took `total` nanoseconds together, as if they were equally long.
     pub(crate) fn count_runs(&self, total: u64, runs: u64) {
         self.times(0).run.add_total(total, runs);
     }
 
-    /// Counts `tasks` tasks that waited for `each` nanoseconds.
+    /// Counts `tasks` tasks that waited `each` nanoseconds each.
     pub(crate) fn count_waits(&self, each: u64, tasks: u64) {
         self.times(0).wait.add_total(each.saturating_mul(tasks), tasks);
     }
 
-    /// Counts a task that was accepted at `since` and expired.
+    /// Counts the wait of a task that was accepted at `since` and expired.
     pub(crate) fn count_expired(&self, since: Option<Tick>) {
         if let Some((now, since)) = self.now().zip(since) {
             self.times(0).wait.add(now.nanos().saturating_sub(since.nanos()));

@@ -117,7 +117,7 @@ impl std::ops::AddAssign for Totals {
     }
 }
 
-/// What is counted in one place for the whole pool.
+/// The counters that the whole pool shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Counter {
     /// Tasks that were given to a new thread.
@@ -134,7 +134,7 @@ pub(super) enum Counter {
     Discarded,
     /// Refused tasks for which the head of the queue was dropped. They were submitted again.
     Evicted,
-    /// Refused tasks that a policy of the user kept.
+    /// Refused tasks that a custom policy kept.
     Kept,
     /// Submitters that waited for room and found it.
     Blocked,
@@ -145,7 +145,7 @@ pub(super) enum Counter {
 /// The counts of a pool that do not belong to a worker.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
-    /// By [`Counter`].
+    /// Indexed by [`Counter`].
     counts: [AtomicU64; Counter::ThreadStartFailed as usize + 1],
     often: StripedCounter,
     /// Refused tasks by reason, except those counted in `often`.
@@ -180,7 +180,8 @@ impl Counters {
         self.reasons[reason as usize].fetch_add(1, Ordering::Release);
     }
 
-    /// Refused tasks. Answers are read first, so no task has an answer without a reason.
+    /// Returns the refused tasks. Answers are read before reasons, so no task has an answer without
+    /// a reason.
     pub(super) fn rejected(&self) -> RejectedBy {
         let mut rejected = RejectedBy::default();
         let [returned, caller_ran, discarded] = Often::OVERLOAD.map(|answer| self.get_often(answer));

@@ -1,6 +1,6 @@
-//! Macros that write delegating methods once, for executors with a field `pool`.
+//! Macros for delegating methods, for executors with a field `pool`.
 
-/// Implements the executor traits, `Display` and `Debug` by the field `pool`.
+/// Implements the executor traits, `Display` and `Debug` by delegating to the field `pool`.
 macro_rules! delegate_executor_service {
     ($type:ident) => {
         impl $crate::Executor for $type {

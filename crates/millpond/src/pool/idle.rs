@@ -97,7 +97,8 @@ const SEARCH_BUDGET: usize = if cfg!(loom) { 1 } else { 16 };
 const EXTENDED_BUDGET: usize = 16 * SEARCH_BUDGET;
 
 impl WakeState {
-    /// True if a worker is parked and none is waking, except for a searching worker that is late.
+    /// Returns true if a worker is parked and none is waking, or only a searching one whose budget
+    /// is used up.
     #[inline]
     fn should_wake(&self) -> bool {
         self.parked.load(Ordering::Relaxed) != 0

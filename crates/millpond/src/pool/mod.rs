@@ -274,7 +274,7 @@ impl ThreadPoolExecutor {
         F: FnOnce() -> T + Send + 'static,
     {
         if self.inner().is_overloaded() {
-            // Before the task and its handle are allocated.
+            // Check before the task and its handle are allocated.
             self.inner().counters().add_often(counters::Often::Returned);
             return Err(TrySubmitError::new(f, RejectReason::Saturated, None));
         }

@@ -21,7 +21,7 @@ impl ThreadPoolExecutor {
         };
         match pool.policy().known() {
             KnownPolicy::Abort => {
-                pool.counters().add_often(Often::Returned); // first: it waits for earlier stores
+                pool.counters().add_often(Often::Returned); // first: waits for earlier stores
                 Err(Rejected::by_pool(work.into_task(), RejectReason::Saturated, facts))
             }
             KnownPolicy::CallerRuns => {

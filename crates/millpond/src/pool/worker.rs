@@ -67,14 +67,15 @@ impl KeepAlive {
     }
 }
 
-/// How long a worker that finds no task may wait.
+/// The limits of a worker's idle time.
 #[derive(Clone, Copy)]
 struct IdleLimit {
-    /// At most for the keep-alive time. `None`: until there is a task or a change.
+    /// The longest wait. `None` if only a task or a change ends the wait.
     keep_alive: Option<Duration>,
-    /// The keep-alive time is over, and the worker stays only because the queue is not empty.
+    /// True if the keep-alive time is over and the worker stays only because the queue is not
+    /// empty.
     stays: bool,
-    /// The worker checks everything again if this is not the pool's generation any more.
+    /// The settings generation that the worker has read. It rechecks if the pool's is newer.
     generation: u64,
 }
 
@@ -254,7 +255,7 @@ impl WorkerLoop<'_> {
             pool.notify_if_idle();
             let wake =
                 if seen.is_paused() { self.park_paused(limit) } else { self.park(limit, &mut keep_alive) };
-            pool.queue().order(); // race "enqueue / park": no longer waking, now the queue is read
+            pool.queue().order(); // race "enqueue / park": `waking` was lowered, now read the queue
             match wake {
                 WakeReason::Assigned(dequeued) => {
                     self.wake_another();
@@ -368,7 +369,7 @@ impl WorkerLoop<'_> {
         }
     }
 
-    /// Parks until the pool is resumed or shut down, or the keep-alive time is over.
+    /// Parks until the pool is resumed or shut down, or until the keep-alive time is over.
     fn park_paused(&self, limit: IdleLimit) -> WakeReason {
         self.pool.idle().park(&self.slot, limit.options(), false, || {
             fence(Ordering::SeqCst); // race "change / park"
@@ -376,12 +377,13 @@ impl WorkerLoop<'_> {
         })
     }
 
-    /// Settings or run state have changed, or the tasks for which the worker stays are gone.
+    /// Returns true if settings or run state have changed, or if the tasks for which the worker
+    /// stays are gone.
     fn must_recheck(&self, limit: IdleLimit) -> bool {
         self.pool.generation() != limit.generation || (limit.stays && self.pool.queue().is_empty())
     }
 
-    /// Parks for tasks that submitters announce.
+    /// Parks until a submitter wakes the worker, or until the keep-alive time is over.
     fn park_idle(&self, queue: &TaskQueue, limit: IdleLimit) -> WakeReason {
         let pool = self.pool;
         if let TaskQueue::Fifo(fifo) = queue

@@ -148,9 +148,9 @@ enum Watch {
 /// Captured by the body of the periodic task. If dropped while on duty, it notifies the future.
 struct Sentry {
     losing: Weak<dyn Losing>,
-    /// `settle` sets this flag, fences, and then checks whether the watch is disposed. The scheduler
-    /// first disposes of the watch (a SeqCst exchange) and then drops it, which reads this flag. So
-    /// at least one of them notifies the future.
+    /// `settle` sets this flag, fences, and then checks whether the watch is disposed. The
+    /// scheduler first disposes of the watch (a SeqCst exchange) and then drops it, which reads
+    /// this flag. So at least one of them notifies the future.
     on_duty: Arc<AtomicBool>,
 }
 

@@ -26,12 +26,12 @@ use crate::sync::{Arc, Mutex, deadline_after};
 /// How long a courier waits for the next errand before it exits.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Sends errands. When it is dropped, the courier runs those that it has, and leaves.
+/// Sends errands. On drop, the courier thread runs the remaining errands and exits.
 pub(super) struct Courier<E: Send + 'static>(Arc<Desk<E>>);
 
 /// What the courier shares with its senders.
 struct Desk<E> {
-    /// Does what an errand asks for.
+    /// Runs an errand.
     perform: fn(E),
     state: Mutex<State<E>>,
 }
@@ -120,7 +120,7 @@ impl<E: Send + 'static> Drop for Courier<E> {
 }
 
 impl<E> Desk<E> {
-    /// The loop of the thread.
+    /// Runs errands until the thread has to exit.
     fn work(&self) {
         let me = Arc::new(WaitCell::for_this_thread());
         self.state.lock().thread = Some(Arc::clone(&me));
@@ -130,7 +130,7 @@ impl<E> Desk<E> {
             if let Some(errand) = state.errands.pop_front() {
                 drop(state);
                 waited = false;
-                catch(|| (self.perform)(errand)); // it may drop user code
+                catch(|| (self.perform)(errand)); // an errand may drop user code
                 continue;
             }
             if waited || state.is_dismissed {
