@@ -13,7 +13,7 @@ use millpond::{
     JoinError, RejectReason, ScheduledThreadPoolExecutor, Task, TaskOf, ThreadPoolExecutor, WorkQueue, policy,
 };
 
-use crate::support::{Gate, LONG, SHORT, eventually};
+use crate::support::{Gate, LONG, eventually};
 
 thread_local!(static REQUEST: Cell<u32> = const { Cell::new(0) });
 
@@ -231,7 +231,7 @@ fn a_paused_pool_keeps_contexts() {
     let task = pool.submit(|| REQUEST.get()).unwrap();
     REQUEST.set(0);
     pool.execute_task(Task::new(|| {})).unwrap();
-    thread::sleep(SHORT);
+    assert_eq!(pool.queued_count(), 2);
     pool.resume();
     assert_eq!(task.join().unwrap(), 3);
     eventually(|| pool.stats().completed == 2);

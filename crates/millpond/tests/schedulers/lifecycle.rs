@@ -377,7 +377,7 @@ fn the_end_as_a_future_keeps_no_waker_when_it_is_dropped_or_ready() {
 }
 
 #[test]
-fn many_futures_of_the_end_come_and_go_without_a_search() {
+fn dropped_futures_of_the_end_leave_no_waker() {
     const MANY: usize = 20_000;
     let scheduler = elastic(1, 10);
     let held = hold(&scheduler);
