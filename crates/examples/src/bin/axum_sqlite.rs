@@ -2,7 +2,7 @@
 //!
 //! - Queries run on a bounded pool. Under overload requests get 503 with `Retry-After`.
 //! - A request has a deadline. At the deadline, or if the client disconnects, its query is
-//! cancelled.
+//!   cancelled.
 //! - SIGTERM and Ctrl-C: no new connections, running requests end, then the pool shuts down.
 //! - `/metrics` is Prometheus text: threads, queue, waiting and run times, rejections by reason.
 //! - Log lines of a query are in the span of its request, although it runs on another thread.

@@ -5,11 +5,11 @@
 //! engine:
 //!
 //! 1. Every operation touches at most [`BATCH_LIMIT`] records. A record that it skips never hides
-//! later ones.
+//!    later ones.
 //! 2. Every write about a running task is fenced by `(attempt, owner)`; maintenance checks the
-//! state and the lease.
+//!    state and the lease.
 //! 3. `submit` and `settle` are durable when they return; `claim` and `renew` may be committed
-//! lazily.
+//!    lazily.
 //! 4. `wait_work` and `wait_notices` are hints: losing all of them costs latency, but no task.
 
 mod clock;

@@ -215,11 +215,11 @@ pub struct Attempt {
 ///
 /// Invariants
 /// 1. `attempt` never falls. It is the fence, so it cannot be the retry budget; `failures` and
-/// `crashes` are.
+///    `crashes` are.
 /// 2. `lease` is set exactly while the state is `Running`. `owner` is set then too, and a final
-/// state keeps it for the history.
+///    state keeps it for the history.
 /// 3. `due` is set exactly while the state is `Delayed`; `expires` and `finished` exactly in a
-/// final state.
+///    final state.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// Its id.

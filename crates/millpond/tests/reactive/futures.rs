@@ -587,7 +587,8 @@ fn a_task_that_blocks_on_its_own_handle_is_told_so_at_once() {
     let deadlocks = |result| matches!(result, Ok(Err(JoinError::WouldDeadlock)));
     let pool = executors::fixed(1).unwrap();
     with_own_handle(&pool, move |own| deadlocks(reactive::block_on(own)));
-    with_own_handle(&pool, move |own| deadlocks(reactive::block_on(async { own.await })));
+    let inside_another = |own| async { (own.await, ()).0 };
+    with_own_handle(&pool, move |own| deadlocks(reactive::block_on(inside_another(own))));
     let inner = pool.clone();
     with_own_handle(&pool, move |outer| {
         inner.submit(move || deadlocks(reactive::block_on(outer))).unwrap().join().unwrap()
