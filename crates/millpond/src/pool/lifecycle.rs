@@ -298,7 +298,8 @@ impl ThreadPoolExecutor {
     ///
     /// The asynchronous form of [`await_termination`](Self::await_termination), for any runtime. It
     /// does not shut the pool down, and it does not keep the pool from shutting down when the last
-    /// clone is dropped.
+    /// clone is dropped. A task of this pool must not block until the future is ready: unlike
+    /// `await_termination`, it cannot tell that it would wait for itself.
     ///
     /// # Examples
     /// ```
