@@ -24,6 +24,8 @@
 //! It changes together with them under the lock, so no task is counted twice. Model:
 //! `a_lap_that_a_reader_closes`.
 
+use std::time::Duration;
+
 use super::meter::{Meter, Times};
 use super::settings::Timing;
 use crate::sync::{AtomicU64, Ordering, SpinLock};
@@ -108,7 +110,7 @@ impl Laps {
     /// Ends the lap and begins the next one. Returns the length of the next lap.
     pub(crate) fn next(&self, meter: &Meter, progress: Progress, now: Tick, first: FirstTask) -> u64 {
         let mut lap = self.lap.lock();
-        lap.close(now, progress, meter);
+        let now = lap.close(now, progress, meter);
         let outer = (lap.since, lap.wait);
         match first {
             FirstTask::AcceptedAt(since) => lap.open(now, since),
@@ -154,7 +156,7 @@ impl Laps {
             return;
         }
         if let Some(now) = meter.now() {
-            lap.close(now, progress, meter);
+            let now = lap.close(now, progress, meter);
             if lap.closed.is_none_or(|closed| nanos_between(closed, now) > LONG_PAUSE) {
                 lap.length = 1;
             }
@@ -181,7 +183,7 @@ impl Laps {
     pub(crate) fn settle(&self, meter: &Meter, now: Tick, progress: Progress, since: Option<Tick>) {
         let mut lap = self.lap.lock();
         if lap.opened.is_some() && progress.finished > lap.counted {
-            lap.close(now, progress, meter);
+            let now = lap.close(now, progress, meter);
             lap.open(now, since);
             self.until.store(progress.finished + lap.length, Ordering::Relaxed);
         }
@@ -209,14 +211,18 @@ impl Laps {
 }
 
 impl Lap {
-    /// Counts the tasks that have finished since the lap began.
-    fn close(&mut self, now: Tick, progress: Progress, meter: &Meter) {
+    /// Counts the tasks that have finished since the lap began. Returns the end of the lap, where
+    /// the next one begins: `now`, or later if the thread was preempted after it read the clock and
+    /// a reader has reported a later time as busy.
+    fn close(&mut self, now: Tick, progress: Progress, meter: &Meter) -> Tick {
         let tasks = progress.finished.saturating_sub(self.counted);
         self.counted = progress.finished;
+        let Some(opened) = self.opened else { return now };
+        let now = now.max(opened.plus(Duration::from_nanos(self.reported)));
         if tasks == 0 {
-            return self.charge_reported(progress, meter);
+            self.charge_reported(progress, meter);
+            return now;
         }
-        let Some(opened) = self.opened else { return };
         let total = nanos_between(opened, now);
         self.reported = 0;
         let times = meter.times(progress.thread);
@@ -228,6 +234,7 @@ impl Lap {
         let longest = if meter.timing() == Timing::Every { 1 } else { (2 * self.length).min(LONGEST) };
         self.length = wanted.clamp(1, longest);
         self.closed = Some(now);
+        now
     }
 
     /// Ends a lap without a task. If a reader saw the thread between two tasks, it reported this

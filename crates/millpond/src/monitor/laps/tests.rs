@@ -141,3 +141,28 @@ fn what_a_reader_counted_after_the_last_task_stays() {
     let run = thread.meter.run();
     assert_eq!((run.sum(), run.count()), (Duration::from_nanos(seen), 1));
 }
+
+/// The thread was preempted between its reading of the clock and the end of the lap, and a reader
+/// reported a later time.
+#[test]
+fn what_a_reader_counted_before_the_lap_ended_stays() {
+    for pauses in [false, true] {
+        let mut thread = Thread::new(Timing::Sampled);
+        thread.time.advance(Duration::from_nanos(10));
+        thread.finished += 1;
+        let read = thread.meter.now().expect("it measures");
+        thread.time.advance(Duration::from_millis(2));
+        let seen = thread.laps.busy(thread.meter.now());
+        thread.laps.next(&thread.meter, thread.progress(), read, FirstTask::AcceptedAt(None));
+        assert_eq!(thread.laps.busy(None), seen);
+        let mut busy = seen;
+        if pauses {
+            assert!(thread.laps.pause(&thread.meter, thread.progress()));
+        } else {
+            assert!(thread.run(10));
+            busy += 10; // the time that was reported is not counted again
+        }
+        assert_eq!(thread.laps.busy(None), busy);
+        assert_eq!(thread.meter.run().sum(), Duration::from_nanos(busy));
+    }
+}
