@@ -47,17 +47,16 @@ impl<T: Send + 'static> Completions<T> {
         let this = Arc::clone(self);
         handle.when_done(move |handle| {
             let _ = this.finished.offer(handle); // never fails: the queue is unbounded
-            this.notify_helpers();
+            let helpers = std::mem::take(&mut this.state.lock().helpers);
+            notify_all(helpers);
         });
-        let ended = self.state.lock().pending.push(canceller.clone());
+        let mut state = self.state.lock();
+        let ended = state.pending.push(canceller.clone());
+        let helpers = std::mem::take(&mut state.helpers);
+        drop(state);
         drop(ended);
-        self.notify_helpers();
+        notify_all(helpers);
         Ok(canceller)
-    }
-
-    fn notify_helpers(&self) {
-        let helpers = std::mem::take(&mut self.state.lock().helpers);
-        helpers.into_iter().for_each(|helper| helper.notify());
     }
 
     pub(crate) fn poll(&self) -> Option<TaskHandle<T>> {
@@ -98,6 +97,10 @@ impl<T: Send + 'static> Completions<T> {
             }
         }
     }
+}
+
+fn notify_all(helpers: Vec<Arc<WaitCell>>) {
+    helpers.into_iter().for_each(|helper| helper.notify());
 }
 
 /// A worker in the list of helpers. Leaves it when dropped.
