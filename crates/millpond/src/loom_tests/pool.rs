@@ -178,6 +178,42 @@ fn a_worker_parks_against_submit() {
     });
 }
 
+/// Race "enqueue / park" with the worker loop of a whole pool: a worker that was woken must see the
+/// task of a submitter that woke no other worker because of it.
+///
+/// The caller submits both tasks and is also the second worker, parked from the start. The first
+/// task ends only after the second one has begun.
+#[test]
+fn a_woken_worker_against_submit() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        assert!(pool.prestart_core_thread());
+        let (inner, slot) = (pool.inner(), ParkSlot::for_this_thread());
+        inner.idle().enlist(&slot, ParkOptions::default());
+        let begun = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        for own in [0, 1] {
+            let begun = begun.clone();
+            pool.execute(move || {
+                begun[own].store(true, Ordering::SeqCst);
+                while !begun[1 - own].load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+            })
+            .unwrap();
+        }
+        let assigned = match inner.idle().finish_wake(&slot) {
+            WakeReason::Assigned((task, _)) => Some(task),
+            _ => None,
+        };
+        inner.queue().order();
+        if let Some(task) = assigned.or_else(|| inner.poll().map(|(task, _)| task)) {
+            inner.idle().wake_another(|| !inner.queue().is_empty(), || inner.poll());
+            task.run();
+        }
+        end(&pool);
+    });
+}
+
 #[test]
 fn submit_against_last_worker_leaves() {
     model(|| {

@@ -209,7 +209,7 @@ impl IdleWorkers {
 
     /// Waits for the notification of the waker that removed this worker, and ends the waking state.
     /// The caller then calls `TaskQueue::order` before it checks the queue.
-    fn finish_wake(&self, slot: &ParkSlot) -> WakeReason {
+    pub(super) fn finish_wake(&self, slot: &ParkSlot) -> WakeReason {
         slot.cell.wait(None, OnInterrupt::Keep);
         slot.cell.reset();
         self.state.waking.fetch_sub(1, Ordering::Relaxed);
