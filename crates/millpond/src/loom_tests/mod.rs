@@ -3,8 +3,8 @@
 //!
 //! The models run the shipping code, not a copy. Only `pool::take_one` repeats steps of the worker
 //! loop, because whole pools with two workers have too many interleavings. Time does not pass in a
-//! model: a timeout is the explicit step `ThreadContext::fire_timer`. The models of the pool are in
-//! `pool.rs`, which is declared as a module of the pool because it uses private items.
+//! model: a timeout is the explicit step `ThreadContext::fire_timer`. The models of the pool and of
+//! the schedulers use private items, so `pool/mod.rs` and `schedulers/engine/mod.rs` declare them.
 
 mod handle;
 mod interrupt;

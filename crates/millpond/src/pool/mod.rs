@@ -57,6 +57,10 @@ mod workers;
 mod models;
 
 #[cfg(all(test, loom))]
+#[path = "../loom_tests/backpressure.rs"]
+mod backpressure_models;
+
+#[cfg(all(test, loom))]
 #[path = "../loom_tests/fifo.rs"]
 mod fifo_models;
 
