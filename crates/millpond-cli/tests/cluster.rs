@@ -150,7 +150,7 @@ fn status_shows_queues_and_what_needs_attention() {
 
 #[test]
 fn every_view_fits_80_columns() {
-    let jobs = Jobs::new("width");
+    let jobs = Jobs::new(&"a-long-path-".repeat(8));
     jobs.dead_letter(&"a long explanation of what went wrong ".repeat(6));
     let (_worker, id, _release) = busy(&jobs);
     jobs.cluster.queue("a-queue-with-quite-a-long-name").submit_all(&SQUARE, 0..2000).expect("accepted");

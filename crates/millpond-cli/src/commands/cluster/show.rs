@@ -88,6 +88,17 @@ pub(super) fn one_line(text: &str) -> String {
     clean.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// `text` in at most `width` columns. Only the end of a longer text is shown, because the end of an
+/// address names the database.
+pub(super) fn end_within(text: &str, width: usize) -> String {
+    let excess = text.chars().count().saturating_sub(width);
+    if excess == 0 {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(excess + 1).collect();
+    format!("…{end}")
+}
+
 /// A label and its text, wrapped beside it.
 pub(super) fn labelled(label: &str, value: &str, screen: &Screen) -> String {
     const COLUMN: usize = 12;
@@ -269,6 +280,13 @@ mod tests {
         ] {
             assert_eq!(date(seconds * 1000), text);
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_its_beginning() {
+        assert_eq!(end_within("sqlite:jobs.db", 14), "sqlite:jobs.db");
+        assert_eq!(end_within("sqlite:jobs.db", 8), "…jobs.db");
+        assert_eq!(end_within("sqlite:tâches.db", 9), "…âches.db");
     }
 
     #[test]

@@ -96,7 +96,9 @@ impl Reading {
 
     fn text(&self, target: &Target, rates: &[Rates], screen: &Screen) -> Result<String, Error> {
         let workers = read::worker_rows(target)?;
-        let heading = format!("{}  {}", target.address, show::date(show::now()));
+        let date = show::date(show::now());
+        let address = show::end_within(&target.address, screen.width.saturating_sub(date.len() + 2));
+        let heading = format!("{address}  {date}");
         let mut text = format!("{}\n\n", screen.paint(Colour::Bold, heading));
         text.push_str(&show::queue_table(&self.queues, Some(rates), screen));
         for line in show::attention(&self.queues, &workers) {
