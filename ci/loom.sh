@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs the models of the protocols (crates/millpond/src/loom_tests) over all interleavings.
+# Runs the models of the protocols (crates/millpond/src/loom_tests), over the interleavings with few preemptions.
 #
-# LOOM_MAX_PREEMPTIONS limits the search: 2 takes seconds per model, 3 is for a long run. Arguments
-# select models by a part of their name: `ci/loom.sh submit_against_shutdown`.
+# LOOM_MAX_PREEMPTIONS limits the preemptions: 2 (the default) takes seconds per model, 3 is for a long
+# run. Models of `model_first` also stop after a number of schedules. Arguments select models by
+# a part of their name: `ci/loom.sh submit_against_shutdown`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,5 +1,6 @@
-//! Loom models of the protocols, checked over all interleavings by `ci/loom.sh` or by
-//! `RUSTFLAGS="--cfg loom" cargo test -p millpond --lib --release`.
+//! Loom models of the protocols, checked by `ci/loom.sh` or by
+//! `RUSTFLAGS="--cfg loom" cargo test -p millpond --lib --release` over the interleavings with at
+//! most two preemptions.
 //!
 //! The models run the shipping code, not a copy. Only `pool::take_one` repeats steps of the worker
 //! loop, because whole pools with two workers have too many interleavings. Time does not pass in a
