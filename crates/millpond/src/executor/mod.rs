@@ -92,10 +92,11 @@ pub trait ExecutorService: Executor {
 
     /// Shuts down and blocks until all tasks have ended.
     ///
-    /// After 24 hours it calls [`shutdown_now`](Self::shutdown_now) and continues to wait. If the
-    /// calling thread is interrupted, it calls `shutdown_now` at once, continues to wait, and
-    /// finally sets the interrupt flag again. On a thread that runs a task of the executor, it may
-    /// return earlier.
+    /// After 24 hours, or at once if the calling thread is interrupted, it calls
+    /// [`shutdown_now`](Self::shutdown_now), drops the queued tasks (their handles resolve as
+    /// abandoned), and continues to wait for the running ones. After an interrupt it finally sets
+    /// the interrupt flag again. On a thread that runs a task of the executor, it may return
+    /// earlier.
     fn close(&self) {
         close_and_wait(self);
     }

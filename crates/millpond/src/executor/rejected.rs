@@ -14,7 +14,8 @@ use crate::task::Task;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectReason {
-    /// All threads are busy, the queue is full, and no further thread is allowed.
+    /// All threads are busy, no further thread is allowed, and the queue is full or its oldest task
+    /// has waited longer than [`max_queue_time`](crate::Builder::max_queue_time).
     Saturated,
     /// The executor has been shut down.
     Shutdown,
@@ -29,7 +30,8 @@ pub enum RejectReason {
     NotTimeCapable,
     /// The period of a periodic task is zero.
     ZeroPeriod,
-    /// A hook, decorator, factory or custom executor panicked when it was called for the task.
+    /// A hook, decorator, factory or custom executor panicked when it was called for the task, or
+    /// the capture of [`propagate`](crate::Builder::propagate) did.
     CallbackPanicked,
 }
 

@@ -1,11 +1,12 @@
 //! Cooperative interruption: an interrupt flag for each thread, and for each task that runs on it.
 //!
 //! Rust threads cannot be interrupted from outside, so the library keeps a flag for each thread.
-//! Setting the flag ends every blocking call of this crate on that thread ([`sleep`], queue `take`
-//! and `put`, `join`, `await_termination`, …) with an error. Code that computes checks the flag
-//! with [`check`]. Blocking calls of the operating system (a socket read, a file lock) do not end.
-//! For these, register a callback with [`Interrupter::on_interrupt`] that closes the socket or
-//! kills the child process.
+//! Setting the flag ends the blocking calls of this crate on that thread ([`sleep`], queue `take`
+//! and `put`, `join`, `await_termination`, …) with an error. Three waits go on, because they
+//! guarantee that other code has ended: `scope`, `close`, and dropping a [`Registration`]. Code
+//! that computes checks the flag with [`check`]. Blocking calls of the operating system (a socket
+//! read, a file lock) do not end. For these, register a callback with [`Interrupter::on_interrupt`]
+//! that closes the socket or kills the child process.
 //!
 //! A task has its own flag. While the task runs, [`current`] refers to this flag. Once the task has
 //! ended, its [`Interrupter`]s do nothing, and its flag is discarded. A task that runs inside

@@ -78,9 +78,11 @@ pub struct PoolSnapshot {
     pub run: HistogramSnapshot,
     /// The total time that workers have spent in tasks.
     pub busy: Duration,
-    /// How long the oldest queued task has waited. `None` if no task waits.
+    /// How long the head of the queue has waited; for a scheduler, the longest wait. `None` if no
+    /// task waits, or if the pool measures nothing ([`Timing::Off`](super::Timing::Off)).
     pub oldest_wait: Option<Duration>,
-    /// How long the longest running task has run. `None` if no task runs.
+    /// How long the longest running task has run. `None` if no task runs, or if the pool measures
+    /// nothing.
     pub longest_running: Option<Duration>,
     /// Refused tasks, by reason and by the action of the policy.
     pub rejected: RejectedBy,

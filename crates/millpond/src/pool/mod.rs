@@ -314,9 +314,11 @@ impl ThreadPoolExecutor {
     /// shutting down.
     ///
     /// # Errors
-    /// [`Rejected`] with the task, if the pool is shut down ([`Shutdown`](RejectReason::Shutdown))
-    /// or a needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)). These
-    /// refusals count as [`rejected`](crate::PoolStats::rejected); the wait for room does not.
+    /// [`Rejected`] with the task, if the pool is shut down ([`Shutdown`](RejectReason::Shutdown)),
+    /// a needed thread could not be started ([`SpawnFailed`](RejectReason::SpawnFailed)), or the
+    /// capture of [`propagate`](crate::Builder::propagate) panicked
+    /// ([`CallbackPanicked`](RejectReason::CallbackPanicked)). These refusals count as
+    /// [`rejected`](crate::PoolStats::rejected); the wait for room does not.
     ///
     /// # Examples
     /// ```

@@ -27,8 +27,9 @@ use crate::sync::deadline_after;
 /// Dropping the handle detaches the task: it still runs, and its result is dropped. To cancel the
 /// task instead, see [`cancel_on_drop`](Self::cancel_on_drop).
 ///
-/// A handle always resolves. If the task is dropped before it ran (discarded by a policy, removed,
-/// or drained by `shutdown_now`), a join returns [`JoinError::Abandoned`].
+/// When its task has run or has been dropped, a handle resolves. If the task is dropped before it
+/// ran (discarded by a policy, removed, or drained by `shutdown_now` and then dropped), a join
+/// returns [`JoinError::Abandoned`].
 ///
 /// # Examples
 /// ```
@@ -86,11 +87,11 @@ impl<T> TaskHandle<T> {
 
     /// Blocks until the task is done, for at most `timeout`. Returns `None` on timeout.
     ///
-    /// Two results are not the outcome of the task. After `Some(Err(JoinError::Interrupted))`, a
-    /// later call returns the outcome. [`JoinError::WouldDeadlock`] is returned only without a
-    /// limit (`Duration::MAX`); a task that joins itself with a limit times out, as in the JDK. Any
-    /// other `Some` contains the outcome, and later calls return [`JoinError::Taken`] instead of a
-    /// value.
+    /// `Some` contains the outcome of the task, with two exceptions. After
+    /// [`JoinError::Interrupted`], a later call can return the outcome.
+    /// [`JoinError::WouldDeadlock`] means that the task joins itself without a limit
+    /// (`Duration::MAX`); with a limit it times out, as in the JDK. Once the value has been
+    /// returned, later calls return [`JoinError::Taken`].
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(deadline_after(timeout))
     }
@@ -133,8 +134,8 @@ impl<T> TaskHandle<T> {
         cancelled
     }
 
-    /// Returns true once the task has completed, panicked, or been cancelled or abandoned. A
-    /// cancelled task counts as done at once, even if its closure is still running.
+    /// Returns true once the task has completed, panicked, expired, or been cancelled or abandoned.
+    /// A cancelled task counts as done at once, even if its closure is still running.
     pub fn is_done(&self) -> bool {
         self.state().is_done()
     }
