@@ -80,8 +80,14 @@ pub fn description() -> String {
     let memory = field(&read("/proc/meminfo"), "MemTotal")
         .and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(String::new(), |kib| format!(", {} MiB", kib / 1024));
-    let system = read("/proc/sys/kernel/osrelease");
-    format!("{processor}, {cores} cores{memory}, {} {}", std::env::consts::OS, system.trim())
+    let release = read("/proc/sys/kernel/osrelease");
+    format!("{processor}, {cores} cores{memory}, {} {}", std::env::consts::OS, major_minor(&release))
+}
+
+/// The version of a release such as `6.18.44-generic`, without the patch level and the suffix.
+fn major_minor(release: &str) -> String {
+    let version = release.trim().split('-').next().unwrap_or_default();
+    version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
 /// Today's date in UTC, for example 2031-05-17.

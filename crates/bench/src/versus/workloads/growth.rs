@@ -20,7 +20,7 @@ fn powers(quick: bool, from: u32, to: u32) -> impl Iterator<Item = u64> {
 static TASKS: Workload = Workload {
     key: "growth-tasks",
     title: "Number of tasks",
-    about: "Time per task by the number of tasks, with one producer and two workers. With 1,000 tasks, waking \
+    about: "Nanoseconds per task by the number of tasks, with one producer and two workers. With 1,000 tasks, waking \
             the threads and noticing the end takes a part of the time.",
     metrics: NS,
     axis: Some(|case| case.size),
@@ -30,7 +30,7 @@ static TASKS: Workload = Workload {
 static PRODUCERS: Workload = Workload {
     key: "growth-producers",
     title: "Number of producers",
-    about: "Time per task with two workers, by the number of threads that call execute.",
+    about: "Nanoseconds per task with two workers, by the number of threads that call execute.",
     metrics: NS,
     axis: Some(|case| case.producers as u64),
     cases: |plan| {
@@ -42,7 +42,7 @@ static PRODUCERS: Workload = Workload {
 static WORKERS: Workload = Workload {
     key: "growth-workers",
     title: "Number of workers",
-    about: "Time per task with one producer, by the number of workers.",
+    about: "Nanoseconds per task with one producer, by the number of workers.",
     metrics: NS,
     axis: Some(|case| case.workers as u64),
     cases: |plan| {
@@ -54,7 +54,7 @@ static WORKERS: Workload = Workload {
 static QUEUED: Workload = Workload {
     key: "growth-queued",
     title: "Number of queued tasks",
-    about: "Time per execute while both workers are blocked, by the number of queued tasks.",
+    about: "Nanoseconds per execute while both workers are blocked, by the number of queued tasks.",
     metrics: NS,
     axis: Some(|case| case.size),
     cases: |plan| powers(plan.quick, 1, 6).map(|size| case("growth-queued", 2, 1, size)).collect(),
@@ -63,7 +63,7 @@ static QUEUED: Workload = Workload {
 static TIMERS: Workload = Workload {
     key: "growth-timers",
     title: "Number of timers",
-    about: "Time per timer to insert and to cancel, by the number of timers. The \
+    about: "Nanoseconds per timer to insert and to cancel, by the number of timers. The \
             time of a heap grows with the logarithm of its size, and with cache misses.",
     metrics: &[Metric::new("insert", "ns"), Metric::new("cancel", "ns")],
     axis: Some(|case| case.size),

@@ -12,9 +12,9 @@ const CAPACITY: usize = 1024;
 pub(crate) static REJECTION: Workload = Workload {
     key: "rejection",
     title: "12a. Rejection by a full pool",
-    about: "Time per rejected task, with all workers busy and 1024 tasks queued. Told: the caller gets an error, in \
-            the JDK's pools the exception of AbortPolicy. Dropped: the pool drops the task and counts it, in the \
-            JDK's pools by a handler that does so.",
+    about: "Time per rejected task, with all workers busy and 1024 tasks queued. *told*: the pool returns an error to \
+            the caller; the JDK's pools throw the exception of AbortPolicy. *dropped*: the pool drops the task and \
+            counts it; in the JDK's pools a handler does so.",
     metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
