@@ -3,7 +3,6 @@
 //! A worker of the same cluster object calls the hub directly. All other outcomes arrive through
 //! one thread. It reads the engine's notices and, because notices are hints, looks up all
 //! outstanding tasks once a second.
-//! outstanding once a second.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
