@@ -98,7 +98,7 @@ macro_rules! delegate_submission {
         /// Runs `f` when the thread is free, after all earlier tasks that are due. Does not block.
         ///
         /// # Errors
-        /// [`Rejected`] with the task, after a shutdown.
+        /// [`Rejected`] with the task, after a shutdown or if the thread could not be started.
         pub fn execute(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Rejected> {
             self.pool.execute(f)
         }
@@ -106,7 +106,7 @@ macro_rules! delegate_submission {
         /// Like [`execute`](Self::execute), and returns a handle to the result. Does not block.
         ///
         /// # Errors
-        /// [`Rejected`] with the task, after a shutdown.
+        /// [`Rejected`] with the task, after a shutdown or if the thread could not be started.
         ///
         /// # Examples
         /// ```
@@ -127,7 +127,7 @@ macro_rules! delegate_submission {
             /// Like [`execute`](Self::execute), for a [`Task`].
             ///
             /// # Errors
-            /// [`Rejected`] with the task, after a shutdown.
+            /// [`Rejected`] with the task, after a shutdown or if the thread could not be started.
             pub fn execute_task(&self, task: Task) -> Result<(), Rejected>;
         }
     };
@@ -192,7 +192,7 @@ impl SingleScheduledExecutor {
     /// Runs `f` once, `delay` from now; see [`ScheduledThreadPoolExecutor::schedule`].
     ///
     /// # Errors
-    /// [`Rejected`] with the task, after a shutdown.
+    /// [`Rejected`] with the task, after a shutdown or if the thread could not be started.
     ///
     /// # Examples
     /// ```

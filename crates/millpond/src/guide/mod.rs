@@ -14,6 +14,16 @@
 //! | [`virtual_threads`] | why there are none |
 //!
 //! The texts are those of the folder `docs` in the repository.
+//!
+//! # Programs
+//!
+//! The guides name files that are in the repository, but not in this crate:
+//!
+//! | file | path in the repository |
+//! |---|---|
+//! | the example programs, such as `axum_sqlite.rs` | `crates/examples/src/bin` |
+//! | the Grafana board | `docs/grafana/millpond.json` |
+//! | the alert rules and their tests | `docs/alerts` |
 
 // The pages link to each other by file name. The definitions in front of each page win over its
 // own, so that the links lead to modules here.
@@ -30,12 +40,13 @@ macro_rules! guides {
         /// [Java]: crate::guide::coming_from_java
         /// [Reactor]: crate::guide::coming_from_reactor
         /// [plan]: https://docs.rs/crate/millpond-cli
-        /// [axum]: https://crates.io/crates/millpond
-        /// [examples]: https://crates.io/crates/millpond
-        /// [worker state]: https://crates.io/crates/millpond
-        /// [board]: https://crates.io/crates/millpond-prometheus
-        /// [rules]: https://crates.io/crates/millpond-prometheus
-        /// [rule tests]: https://crates.io/crates/millpond-prometheus
+        /// [axum]: crate::guide#programs
+        /// [examples]: crate::guide#programs
+        /// [file pipeline]: crate::guide#programs
+        /// [worker state]: crate::guide#programs
+        /// [board]: crate::guide#programs
+        /// [rules]: crate::guide#programs
+        /// [rule tests]: crate::guide#programs
         ///
         #[doc = include_str!($file)]
         pub mod $name {}

@@ -192,6 +192,9 @@ impl Builder {
     /// and returns its handle. An error, a panic, or a body that is dropped without running counts
     /// as a failed spawn. The task is then queued if the pool has another worker, and otherwise
     /// returned to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
+    ///
+    /// Use stacks of about 2 MiB, the default of the standard library: nested joins run up to 256
+    /// tasks inside each other on one stack, which overflows a much smaller one (256 KiB).
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
@@ -265,9 +268,9 @@ impl Builder {
 
     /// Limits how long a task waits in the queue. Default: no limit.
     ///
-    /// Under overload a long queue makes every task late: when a task starts, its caller has almost
-    /// given up waiting. A limit well below the caller's timeout keeps the pool useful with a queue
-    /// of any length.
+    /// Under overload a long queue makes every task late: when a task starts, most of its caller's
+    /// timeout has passed. A limit well below the caller's timeout keeps the pool useful with a
+    /// queue of any length.
     ///
     /// - A task expires if it has waited longer than the limit when a worker is about to start it.
     ///   It is dropped without running, its handle resolves as

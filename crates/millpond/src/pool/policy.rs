@@ -39,8 +39,10 @@ use crate::task::Task;
 ///     .maximum_pool_size(1)
 ///     .work_queue(WorkQueue::array(1))
 ///     .rejected_execution_handler(|task: Task, pool: &ThreadPoolExecutor| {
-///         eprintln!("{pool} has no room");
-///         Err(Rejected::new(task, RejectReason::Saturated))
+///         eprintln!("{pool} refuses a task");
+///         let is_shutdown = pool.is_shutdown();
+///         let reason = if is_shutdown { RejectReason::Shutdown } else { RejectReason::Saturated };
+///         Err(Rejected::new(task, reason))
 ///     })
 ///     .build()?;
 /// # Ok::<(), millpond::ConfigError>(())
@@ -76,9 +78,9 @@ impl RejectedExecutionHandler for Abort {
 /// Runs the task on the submitting thread, which slows the submitter down. Drops it after a
 /// shutdown.
 ///
-/// The task does not count as completed. If it panics, only the hook
-/// [`Hooks::panicked`](crate::Hooks::panicked) is called. The panic of a task without a handle
-/// unwinds to the submitter.
+/// The task does not count as completed. If it panics, the pool calls
+/// [`Hooks::panicked`](crate::Hooks::panicked) and no other hook. If the task has a handle, the
+/// handle receives the panic. Otherwise the panic unwinds into the submitter.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallerRuns;
 

@@ -107,7 +107,8 @@ pub trait BlockingQueue<T: Send>: Send + Sync {
     /// Returns [`OfferError`] with the item on a timeout or if the thread is interrupted.
     fn offer_timeout(&self, item: T, timeout: Duration) -> Result<(), OfferError<T>>;
 
-    /// Removes and returns the head of the queue. Returns `None` if no item can be taken now.
+    /// Removes and returns the head of the queue. Returns `None` if no item can be taken now. Does
+    /// not block.
     fn poll(&self) -> Option<T>;
 
     /// Removes and returns the head of the queue. Blocks while there is none.

@@ -23,7 +23,7 @@ pub enum StreamError {
     Panicked(Panic),
     /// The scheduler rejected the work at the first poll of the stream.
     Refused(RejectReason),
-    /// The scheduler ended, or rejected a later turn.
+    /// The scheduler ended, or rejected the work after the first poll.
     CutOff,
 }
 

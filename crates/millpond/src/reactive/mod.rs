@@ -36,7 +36,8 @@
 //! * The source ends: the last item, then `None`.
 //! * Code on the scheduler panics: the finished items, then [`StreamError::Panicked`], then `None`.
 //!   The consumer decides whether to propagate the panic.
-//! * The scheduler ends, or rejects a turn because it is full: the finished items, then
+//! * The scheduler rejects the work at the first poll: [`StreamError::Refused`], then `None`.
+//! * The scheduler ends, or rejects a later task because it is full: the finished items, then
 //!   [`StreamError::CutOff`], then `None`. So the consumer can distinguish this from the end of the
 //!   source.
 //! * The consumer drops the stream: the source is dropped, at once or after the current poll, which

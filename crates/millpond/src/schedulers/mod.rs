@@ -7,6 +7,7 @@
 //! | [`parallel`], [`new_parallel`] | one per processor, each with a queue | short computations |
 //! | [`bounded_elastic`], [`BoundedElasticScheduler`] | on demand up to a cap | work that blocks |
 //! | [`from_executor`], [`from_executor_service`] | those of an executor | an executor you have |
+//! | [`from_scheduled_executor`] | those of a scheduled pool | a scheduled pool you have |
 //! | [`single_worker`] | one lane of another scheduler | order across all its work |
 //! | [`VirtualTimeScheduler`] | the one that advances its time | tests |
 //!
