@@ -16,7 +16,9 @@ use crate::term;
 /// Without a command it prints a short overview.
 #[derive(Debug, Parser)]
 #[command(name = "millpond", version, max_term_width = 80, disable_help_subcommand = true)]
-#[command(after_help = "Exit status: 0 on success, 1 if the answer is no, 2 on error; run has more.")]
+#[command(
+    after_help = "Exit status: 0 on success, 1 if the command ran with a negative result, 2 on\nerror; run has more."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -62,7 +64,7 @@ fn explain(arguments: &[OsString], error: &clap::Error) -> Option<String> {
     run::explain(arguments, error).or_else(|| plan::explain(arguments, error))
 }
 
-/// The output of `millpond` without arguments. It writes no files.
+/// The output of `millpond` without arguments. The commands write no files.
 const OVERVIEW: &str = "\
 millpond: see what a thread pool does, size one, run commands through one.
 
@@ -72,12 +74,19 @@ millpond: see what a thread pool does, size one, run commands through one.
                                threads and queue for a load and a target
   ls *.png | millpond run -j 4 optipng {}
                                run a command for each argument
-
-`millpond COMMAND --help` explains each command.
 ";
 
+#[cfg(feature = "cluster")]
+const CLUSTER_OVERVIEW: &str = "  millpond cluster --on sqlite:jobs.db status
+                               queues, workers and dead letters of durable tasks
+";
+#[cfg(not(feature = "cluster"))]
+const CLUSTER_OVERVIEW: &str = "";
+
+const MORE: &str = "\n`millpond COMMAND --help` explains each command.\n";
+
 fn overview() -> Result<Outcome, Error> {
-    term::print(OVERVIEW)?;
+    term::print(&[OVERVIEW, CLUSTER_OVERVIEW, MORE].concat())?;
     Ok(Outcome::Yes)
 }
 

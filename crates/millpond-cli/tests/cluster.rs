@@ -446,7 +446,7 @@ fn an_address_that_cannot_be_served_is_refused_in_one_line() {
         .expect("written");
     let text = format!("sqlite:{}", folder.join("text").display());
     for (address, complaint) in [
-        ("memory:", "a memory engine lives inside its process"),
+        ("memory:", "the memory engine exists only inside its process"),
         ("redis://here", "'redis://here' names no engine: use sqlite:FILE"),
         ("sqlite:", "names no file"),
         (text.as_str(), "is not a sound database"),

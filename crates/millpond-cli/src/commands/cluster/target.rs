@@ -102,7 +102,9 @@ pub(super) fn address(common: &Common) -> Result<&str, Error> {
         return Err(Error::new("name the database with --on, such as --on sqlite:jobs.db"));
     };
     if address.split(':').next() == Some("memory") {
-        return Err(Error::new("a memory engine lives inside its process: no command can look at it"));
+        return Err(Error::new(
+            "the memory engine exists only inside its process; only `bench` accepts memory:",
+        ));
     }
     Ok(address)
 }

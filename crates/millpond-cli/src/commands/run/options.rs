@@ -33,7 +33,8 @@ Exit status: 0 if all jobs succeeded; 1 to 99: the number of failed jobs; 100:
 command cannot be run, or was not found; 128 + N: ended by signal N (130:
 Ctrl-C); 2: wrong usage, no job has run.
 
-docs/coming-from-parallel.md compares it with GNU parallel and xargs."
+docs/coming-from-parallel.md in the source repository compares it with GNU
+parallel and xargs."
 )]
 pub(crate) struct Args {
     /// The command, with placeholders for the argument
