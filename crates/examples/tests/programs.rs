@@ -66,7 +66,7 @@ fn staged_shutdown_loses_nothing() {
 #[test]
 fn periodic_jobs_end_in_good_order() {
     let output = run(env!("CARGO_BIN_EXE_periodic_jobs"), "1");
-    assert_eq!(output.lines().last(), Some("all work completed"), "{output}");
+    assert_eq!(output.lines().last(), Some("all work ended within the grace period"), "{output}");
 }
 
 #[test]

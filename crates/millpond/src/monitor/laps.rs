@@ -124,8 +124,8 @@ impl Laps {
     }
 
     /// Ends the lap without counting its tasks, because nothing is measured.
-    pub(crate) fn stop(&self, finished: u64) {
-        self.until.store(self.lap.lock().stop(finished), Ordering::Relaxed);
+    pub(crate) fn stop(&self, meter: &Meter, progress: Progress) {
+        self.until.store(self.lap.lock().stop(meter, progress), Ordering::Relaxed);
     }
 
     /// Ends the lap, because the thread waits for work. Returns false if it was already paused.
@@ -135,12 +135,13 @@ impl Laps {
         }
         let mut lap = self.lap.lock();
         let was_open = lap.opened.is_some();
-        if progress.finished == lap.counted {
-            lap.charge_reported(progress, meter);
-        } else if was_open && let Some(now) = meter.now() {
+        if was_open
+            && progress.finished > lap.counted
+            && let Some(now) = meter.now()
+        {
             lap.close(now, progress, meter);
         }
-        self.until.store(lap.stop(progress.finished), Ordering::Relaxed);
+        self.until.store(lap.stop(meter, progress), Ordering::Relaxed);
         was_open
     }
 
@@ -237,8 +238,9 @@ impl Lap {
         now
     }
 
-    /// Ends a lap without a task. If a reader saw the thread between two tasks, it reported this
-    /// time as busy. So add the time to the run time of the previous task.
+    /// Ends a lap whose tasks are not counted. A reader may have reported its time as busy, between
+    /// two tasks or before the timing was switched off. So add that time to the run time of the
+    /// previous task.
     fn charge_reported(&mut self, progress: Progress, meter: &Meter) {
         let reported = std::mem::take(&mut self.reported);
         if reported > 0 {
@@ -276,8 +278,9 @@ impl Lap {
     }
 
     /// Ends the lap without counting its tasks. Returns the new value of `until`.
-    fn stop(&mut self, finished: u64) -> u64 {
-        (self.opened, self.since, self.counted) = (None, None, finished);
+    fn stop(&mut self, meter: &Meter, progress: Progress) -> u64 {
+        self.charge_reported(progress, meter);
+        (self.opened, self.since, self.counted) = (None, None, progress.finished);
         NO_LAP
     }
 }

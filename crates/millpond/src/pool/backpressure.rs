@@ -85,9 +85,9 @@ impl PoolInner {
     /// costs more than the tasks.
     ///
     /// A blocked submitter will soon need another slot, so it waits until an eighth of the capacity
-    /// is free. If fewer slots are free after the spin, it leaves its core to the workers for 50
-    /// µs. The queue does not run empty meanwhile: the workers just needed longer than the spin for
-    /// an eighth of it.
+    /// is free. If some slots are free after the spin, but fewer, it leaves its core to the workers
+    /// for 50 µs. The queue does not run empty meanwhile: the workers just needed longer than the
+    /// spin for an eighth of it.
     fn spin_for_room(&self, me: &ThreadContext, deadline: Option<Instant>) {
         const REST: Duration = Duration::from_micros(50);
         let queue = self.queue();

@@ -175,7 +175,7 @@ impl Counters {
         self.often.sum(what)
     }
 
-    /// Counts a refused task. `add_answer` follows, unless the policy returns the task.
+    /// Counts a refused task. `add(Counter::…)` follows, unless the policy returns the task.
     pub(super) fn add_refusal(&self, reason: RejectReason) {
         self.reasons[reason as usize].fetch_add(1, Ordering::Release);
     }

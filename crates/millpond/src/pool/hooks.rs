@@ -42,6 +42,10 @@ use crate::threads::WorkerInfo;
 pub trait Hooks: Send + Sync + 'static {
     /// Called on the worker thread before it runs a task. If this hook panics, the task does not
     /// run, its handle resolves as abandoned, and `after_execute` is not called.
+    ///
+    /// For a periodic task, such a panic counts as a panic of the run. It is reported to
+    /// [`panicked`](Self::panicked), and [`OnPanic`](crate::OnPanic) decides whether the series
+    /// continues.
     fn before_execute(&self, task: &TaskInfo) {
         let _ = task;
     }

@@ -242,7 +242,7 @@ pub enum ShutdownOutcome {
 impl fmt::Display for ShutdownOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Drained => "all work completed",
+            Self::Drained => "all work ended within the grace period",
             Self::Interrupted => "the work ended after an interrupt",
             Self::StillRunning => "some work is still running",
         })

@@ -1,5 +1,7 @@
 //! How a worker runs one task: hooks, counters, panics, periodic tasks, and tasks run inline.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use super::counters::Counter;
 use super::hooks::Hooks;
 use super::inner::PoolInner;
@@ -9,6 +11,7 @@ use crate::interrupt::TaskFrame;
 use crate::panic::{catch, drop_caught};
 use crate::sync::Arc;
 use crate::task::inline;
+use crate::task::periodic::OnPanic;
 use crate::task::{
     CancelQueue, Help, Outcome, Panic, Payload, Place, Removal, Removed, RunEvent, Task, TaskId, TaskOwner,
     current_worker,
@@ -55,9 +58,8 @@ fn run_between_hooks(
     task: &mut Option<Task>,
 ) -> bool {
     let Some(info) = task.as_ref().map(|task| task.info().clone()) else { return true };
-    if !catch(|| hooks.before_execute(&info)) {
-        settled(pool, worker, Outcome::Panicked);
-        task.take().into_iter().for_each(Task::drop_caught);
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| hooks.before_execute(&info))) {
+        run_prevented(pool, worker, task, payload);
         return false;
     }
     let panic = run_counted(pool, worker, task, false).map(Panic::new);
@@ -65,6 +67,31 @@ fn run_between_hooks(
     let ok = panic.is_none() && !hook_panicked;
     drop_caught(panic); // the payload's destructor is user code
     ok
+}
+
+/// Settles a task whose run was prevented by a panic of `before_execute`.
+///
+/// No handle keeps the panic. A series would end unnoticed, so the panic counts as one of the
+/// series: it is reported, and the series continues if its `OnPanic` says so.
+#[cold]
+fn run_prevented(pool: &Arc<PoolInner>, worker: &Worker, task: &mut Option<Task>, payload: Payload) {
+    let panic = Panic::new(payload);
+    let series = task.as_ref().filter(|task| task.is_pending_series());
+    let continues =
+        series.and_then(Task::timing).is_some_and(|timing| timing.on_panic() == OnPanic::Continue);
+    if let Some(series) = series {
+        pool.report_panic(series.info(), &panic);
+        if !continues {
+            pool.counters().add(Counter::PeriodicEndedByPanic);
+        }
+    }
+    drop_caught(panic); // the payload's destructor is user code
+    settled(pool, worker, Outcome::Panicked);
+    if continues {
+        requeue(pool, task, false);
+    } else {
+        task.take().into_iter().for_each(Task::drop_caught);
+    }
 }
 
 /// Runs a task and counts its outcome. Returns a panic that no handle keeps. If `returns_to_queue`,

@@ -27,7 +27,7 @@ impl PoolInner {
     fn next_lap(&self, worker: &Worker, inside: bool) {
         let (laps, progress) = (worker.laps(), worker.progress());
         let Some(now) = self.meter().now() else {
-            return laps.stop(progress.finished);
+            return laps.stop(self.meter(), progress);
         };
         let first = match inside {
             true => FirstTask::Outer,

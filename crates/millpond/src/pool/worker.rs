@@ -75,7 +75,8 @@ struct IdleLimit {
     /// True if the keep-alive time is over and the worker stays only because the queue is not
     /// empty.
     stays: bool,
-    /// The settings generation that the worker has read. It rechecks if the pool's is newer.
+    /// The generation of the pool (settings and run state) that the worker has read. It rechecks if
+    /// the pool's is newer.
     generation: u64,
 }
 

@@ -27,7 +27,7 @@ impl Periodic {
         decorator: Option<&Decorate>,
     ) -> Periodic {
         let PeriodicTask { mut info, body, missed, on_panic, .. } = task;
-        let on_panic = on_panic.or(Some(OnPanic::End));
+        let on_panic = on_panic.unwrap_or(OnPanic::End);
         let token = ResultToken::fresh();
         info.set_id(token.id());
         let mut body = body.into_inner();
@@ -40,9 +40,9 @@ impl Periodic {
             Plan::Fixed(_) => None,
         };
         let body = Exclusive::new(body);
-        let work = PeriodicTask { info: info.clone(), body, missed, on_panic, answer };
+        let work = PeriodicTask { info: info.clone(), body, missed, on_panic: Some(on_panic), answer };
         let (core, task) = new_cell(info.id(), work);
-        let timing = Timing::new(plan, clock.clone(), first);
+        let timing = Timing::new(plan, on_panic, clock.clone(), first);
         Periodic {
             task: Task::series(info, task, Arc::clone(&timing)),
             handle: TaskHandle::new(core, token),

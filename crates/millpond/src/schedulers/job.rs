@@ -48,8 +48,8 @@ pub(super) trait JobOwner: Send + Sync {
         let _ = job;
     }
 
-    /// Returns true if the job is in a lane that the calling thread runs. It can then not start
-    /// before the current job returns.
+    /// Returns true if the job cannot start before the current job of the calling thread returns.
+    /// Called after [`help`](Self::help).
     fn is_behind_this_thread(&self, job: &JobRef) -> bool {
         let _ = job;
         false

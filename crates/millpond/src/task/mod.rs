@@ -221,6 +221,11 @@ impl Task {
         }
     }
 
+    /// Returns true for a periodic task that waits for its next run and was not cancelled.
+    pub(crate) fn is_pending_series(&self) -> bool {
+        matches!(&self.work, TaskWork::Series(cell, _) if cell.0.state() == TaskState::Pending)
+    }
+
     /// Replaces the work by the result of `wrap`. Returns the unchanged task as an error if `wrap`
     /// panics.
     pub(crate) fn decorate(self, wrap: &mut dyn FnMut(Body) -> Body) -> Result<Task, Task> {

@@ -216,6 +216,7 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) struct Timing {
     plan: Plan,
+    on_panic: OnPanic,
     clock: Clock,
     /// When the next or current run is due. Written by the pool between two runs.
     due: AtomicU64,
@@ -225,9 +226,9 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
-    pub(crate) fn new(plan: Plan, clock: Clock, first: Tick) -> Arc<Timing> {
+    pub(crate) fn new(plan: Plan, on_panic: OnPanic, clock: Clock, first: Tick) -> Arc<Timing> {
         let number = AtomicU64::new(u64::MAX);
-        Arc::new(Timing { plan, clock, due: AtomicU64::new(first.nanos()), number })
+        Arc::new(Timing { plan, on_panic, clock, due: AtomicU64::new(first.nanos()), number })
     }
 
     pub(crate) fn due(&self) -> Tick {
@@ -236,6 +237,10 @@ impl Timing {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    pub(crate) fn on_panic(&self) -> OnPanic {
+        self.on_panic
     }
 
     /// Called after a run. Returns when the next run is due.

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod before_hook;
 mod cancel;
 mod pool;
 mod repeating;

@@ -299,30 +299,6 @@ fn hooks_see_each_run() {
     assert_balanced(&pool.stats());
 }
 
-#[test]
-fn a_before_hook_that_panics_ends_the_series_and_its_handle_says_so() {
-    struct Refuses(AtomicBool);
-    impl Hooks for Refuses {
-        fn before_execute(&self, _: &TaskInfo) {
-            if self.0.load(Ordering::SeqCst) {
-                die("not now");
-            }
-        }
-    }
-    let (time, builder) = builder(1);
-    let hooks = Arc::new(Refuses(AtomicBool::new(false)));
-    let pool = builder.hooks(Arc::clone(&hooks)).build().unwrap();
-    let runs = Counter::new();
-    let counter = runs.clone();
-    let series = pool.schedule_at_fixed_rate(Duration::ZERO, SECOND, move || counter.add()).unwrap();
-    eventually(|| runs.get() == 1 && pool.queued_count() == 1);
-    hooks.0.store(true, Ordering::SeqCst);
-    time.advance(SECOND);
-    assert!(matches!(soon(series.into_handle()), Err(JoinError::Abandoned)));
-    end(&pool);
-    assert_balanced(&pool.stats());
-}
-
 /// STP-032: each task and each periodic task is wrapped once, and its name is visible.
 #[test]
 fn the_decorator_is_put_around_each_task_and_each_series_once() {

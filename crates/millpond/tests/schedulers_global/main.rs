@@ -14,3 +14,4 @@ mod shared;
 mod timer_thread;
 mod user_code;
 mod virtual_time;
+mod virtual_waits;

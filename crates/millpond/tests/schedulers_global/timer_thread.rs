@@ -139,11 +139,12 @@ fn a_decorator_that_blocks_delays_no_other_scheduler() {
 fn a_destructor_of_refused_work_that_blocks_delays_no_other_scheduler() {
     let _alone = alone();
     let obstacle = Obstacle::new();
-    let pool = ScheduledThreadPoolExecutor::new(1);
-    let scheduler = schedulers::from_scheduled_executor(pool.clone());
+    // The pool accepts nothing, because it cannot start a thread.
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1);
+    let pool = pool.thread_factory(|_| Err(std::io::Error::other("out of threads")));
+    let scheduler = schedulers::from_scheduled_executor(pool.build().unwrap());
     let captured = Slow(obstacle.clone());
-    let task = scheduler.schedule_after(50 * SOON, move || drop(captured)).unwrap();
-    pool.shutdown(); // so the task is rejected when it is due
+    let task = scheduler.schedule_after(SOON, move || drop(captured)).unwrap();
     obstacle.is_in_nobody_elses_way();
     ends(&task);
     assert!(task.is_cancelled());

@@ -109,7 +109,7 @@ fn a_change_of_timing_takes_effect_at_the_next_task() {
     thread.meter.set_timing(Timing::Off);
     thread.laps.recheck();
     assert!(thread.run(10));
-    thread.laps.stop(thread.finished);
+    thread.laps.stop(&thread.meter, thread.progress());
     assert!((0..100).all(|_| !thread.run(10)));
     assert_eq!(thread.meter.run().count(), 4);
 }
@@ -165,4 +165,23 @@ fn what_a_reader_counted_before_the_lap_ended_stays() {
         assert_eq!(thread.laps.busy(None), busy);
         assert_eq!(thread.meter.run().sum(), Duration::from_nanos(busy));
     }
+}
+
+/// A snapshot reports a running task, and measuring stops before the task ends.
+#[test]
+fn what_a_reader_counted_before_measuring_stopped_stays() {
+    let mut thread = Thread::new(Timing::Sampled);
+    thread.time.advance(Duration::from_millis(2));
+    let seen = thread.laps.busy(thread.meter.now());
+    thread.meter.set_timing(Timing::Off);
+    thread.laps.recheck();
+    assert!(thread.run(10));
+    thread.laps.stop(&thread.meter, thread.progress());
+    let figures = |thread: &Thread| (thread.laps.busy(None), thread.meter.run().sum());
+    let as_seen = |nanos| (nanos, Duration::from_nanos(nanos));
+    thread.meter.set_timing(Timing::Sampled);
+    thread.resume();
+    assert_eq!(figures(&thread), as_seen(seen));
+    assert!(thread.run(10));
+    assert_eq!(figures(&thread), as_seen(seen + 10));
 }

@@ -360,19 +360,25 @@ impl State {
     }
 
     fn claim(&mut self, job: &JobRef) -> Option<(Tick, Item)> {
+        let first = self.first_to_run(job)?;
+        let due = self.queue.due(first)?; // not later than the due time of the job
+        let item = self.queue.remove(first)?;
+        Some((due, item))
+    }
+
+    /// Returns the item that must run next for `job` to be done. `None` if the job cannot run now:
+    /// it is not due, is periodic, or its lane is in a run.
+    fn first_to_run(&self, job: &JobRef) -> Option<Key> {
         let Location::Timers(key) = job.location() else { return None };
         let wanted = self.queue.get(key).filter(|item| item.job.is(job))?;
         if job.is_periodic() || self.queue.due(key)? > self.now {
             return None;
         }
-        let first = match &wanted.lane {
-            Some(lane) if !self.running_of(OwnedBy::Lane(lane)).is_empty() => return None,
-            Some(lane) => self.first_of(OwnedBy::Lane(lane))?,
-            None => key,
-        };
-        let due = self.queue.due(first)?; // not later than the due time of the job
-        let item = self.queue.remove(first)?;
-        Some((due, item))
+        match &wanted.lane {
+            Some(lane) if !self.running_of(OwnedBy::Lane(lane)).is_empty() => None,
+            Some(lane) => self.first_of(OwnedBy::Lane(lane)),
+            None => Some(key),
+        }
     }
 
     fn first_of(&self, owner: OwnedBy<'_>) -> Option<Key> {
@@ -386,6 +392,11 @@ impl State {
             Location::Timers(key) => Some(key),
             _ => None,
         }
+    }
+
+    /// Returns the waiting job of a task. Tasks with handles run once, so they never rest.
+    fn find_task(&self, id: TaskId) -> Option<&JobRef> {
+        self.queue.find(|item| item.job.is_of(id)).map(|item| &item.job)
     }
 
     /// Removes the item of `job` from its queue. Keys of the two queues may be equal, so compare
@@ -421,14 +432,25 @@ impl JobOwner for Core {
             run_inline(|| self.run_nested(due, &item));
         }
     }
+
+    /// Asked after `help`, so a job that is still pending cannot run now. Only this thread runs
+    /// work and moves the time, so nothing changes that before the current task returns.
+    fn is_behind_this_thread(&self, job: &JobRef) -> bool {
+        self.is_advanced_by_this_thread() && job.is_pending()
+    }
 }
 
 /// Lets a task that joins another task run it in place.
 impl TaskOwner for Core {
-    fn run_inline(&self, id: TaskId, _: &Place) -> Help {
+    /// Asked before `run_inline`, so work that can run now is not behind this thread.
+    fn is_behind_this_thread(&self, id: TaskId, _: &Place) -> bool {
         let state = self.state.lock();
-        let found = state.queue.find(|item| item.job.is_of(id)).map(|item| item.job.clone());
-        drop(state);
+        state.advancing == Some(thread::current().id())
+            && state.find_task(id).is_some_and(|job| state.first_to_run(job).is_none())
+    }
+
+    fn run_inline(&self, id: TaskId, _: &Place) -> Help {
+        let found = self.state.lock().find_task(id).cloned();
         if let Some(job) = found {
             JobOwner::help(self, &job);
         }
