@@ -3,6 +3,7 @@
 //! A worker is listed from the reservation of its permit in the control word until its thread has
 //! wholly exited. `spawn` adds workers; `worker` is the body of their threads.
 
+use std::borrow::Cow;
 use std::io;
 
 use super::counters::{Totals, WorkerCounters};
@@ -10,7 +11,7 @@ use crate::interrupt::ThreadContext;
 use crate::monitor::{Laps, Progress, WorkerState};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::sys;
-use crate::task::{Task, TaskId, TaskInfo};
+use crate::task::{Task, TaskId};
 use crate::threads::{WorkerInfo, body_dropped};
 use crate::time::clock::Tick;
 
@@ -23,8 +24,9 @@ pub(super) struct Worker {
     /// The number of the task that the worker runs, hooks included, or of its first task; 0 if
     /// there is none. Written only by the worker once its thread runs.
     current: AtomicU64,
-    /// The last named task that the worker began. Unnamed tasks do not change it.
-    named: Mutex<Option<TaskInfo>>,
+    /// The last named task that the worker began. Unnamed tasks do not change it. Not the whole
+    /// `TaskInfo`, which would keep the propagated context of the task alive.
+    named: Mutex<Option<(TaskId, Cow<'static, str>)>>,
     /// True once the thread exists or the factory has promised it. Guarded by the lock of the list.
     confirmed: AtomicBool,
     start: Mutex<Start>,
@@ -76,16 +78,16 @@ impl Worker {
     /// combines the name of one task with the id of another.
     #[inline]
     pub(super) fn begin_task(&self, task: &Task) {
-        if task.name().is_some() {
-            self.publish_name(task.info());
+        if let Some(name) = task.info().shared_name() {
+            self.publish_name(task.id(), name);
         }
         // Relaxed: ordered by the counters, see `stats`.
         self.current.store(task.id().number(), Ordering::Relaxed);
     }
 
     #[cold]
-    fn publish_name(&self, info: &TaskInfo) {
-        let before = self.named.lock().replace(info.clone());
+    fn publish_name(&self, id: TaskId, name: &Cow<'static, str>) {
+        let before = self.named.lock().replace((id, name.clone()));
         drop(before);
     }
 
@@ -102,8 +104,8 @@ impl Worker {
         let is_same = self.current.load(Ordering::Relaxed) == number;
         let id = TaskId::from_number(Some(number).filter(|number| *number != 0)?);
         let named = self.named.lock();
-        let name = named.as_ref().filter(|info| info.id() == id).and_then(TaskInfo::name);
-        Some((id, name.map(str::to_owned), since.filter(|_| is_same)))
+        let name = named.as_ref().filter(|(of, _)| *of == id).map(|(_, name)| name.to_string());
+        Some((id, name, since.filter(|_| is_same)))
     }
 
     /// Returns the state of a worker that has no task, and the thread id of the operating system.

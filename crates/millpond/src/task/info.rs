@@ -38,6 +38,12 @@ impl TaskInfo {
         self.label.as_ref()?.name.as_deref()
     }
 
+    /// Like `name`. A clone of a static name needs no allocation.
+    #[inline]
+    pub(crate) fn shared_name(&self) -> Option<&Cow<'static, str>> {
+        self.label.as_ref()?.name.as_ref()
+    }
+
     /// Returns the priority of the task. Default: 0.
     pub fn priority(&self) -> i32 {
         self.label.as_ref().map_or(0, |label| label.priority)

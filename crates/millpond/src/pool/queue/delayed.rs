@@ -454,6 +454,7 @@ impl CancelQueue for DelayedQueue {
         if !self.removes_on_cancel() {
             return Removed::No;
         }
+        let removed; // dropped after the lock: a propagated context is user code
         let mut entries = self.entries.lock();
         let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
@@ -464,8 +465,11 @@ impl CancelQueue for DelayedQueue {
             // entries have the same place.
             // 2. `forget` is true once for an entry, and nothing reads or drops the entry after it.
             unsafe { removal.release_forgotten() };
-        } else if entries.take_at(id, place).is_none() {
-            return Removed::No;
+        } else {
+            removed = entries.take_at(id, place);
+            if removed.is_none() {
+                return Removed::No;
+            }
         }
         place.set(NOWHERE);
         entries.cancelled += 1;
