@@ -11,7 +11,7 @@ use millpond::{
     ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor, WorkQueue, registry,
 };
 
-use crate::support::{Gate, LONG, SHORT, eventually};
+use crate::support::{Gate, LONG, SHORT, block, eventually};
 
 fn kinds() -> Vec<(&'static str, WorkQueue)> {
     vec![
@@ -241,4 +241,25 @@ fn observers_learn_of_pauses_and_their_author() {
     let console = "paused by console: incident 17";
     let expected = [console, "resumed by the program", console, "resumed by the program: shutdown"];
     assert_eq!(*log.0.lock().unwrap(), expected);
+}
+
+/// The pool is idle while its tasks are not due, so the cancel of the only due task makes it idle.
+#[test]
+fn wait_idle_on_a_paused_scheduled_pool_returns_when_the_due_task_is_cancelled() {
+    let time = ManualClock::new();
+    let builder = ScheduledThreadPoolExecutor::builder().remove_on_cancel_policy(true);
+    let pool = builder.clock(time.clock()).build().unwrap();
+    pool.pause();
+    let due = [0, 1].map(|_| pool.schedule(Duration::ZERO, || {}).unwrap());
+    let far = pool.schedule(Duration::from_secs(3600), || {}).unwrap();
+    eventually(|| pool.parked_workers().all == 1);
+    thread::scope(|s| {
+        let waiter = block(s, || pool.wait_idle(Duration::MAX));
+        assert!(due[0].cancel(false));
+        assert!(!waiter.is_finished());
+        assert!(due[1].cancel(false));
+        assert_eq!(waiter.join(), Ok(true));
+    });
+    far.cancel(false);
+    pool.close();
 }

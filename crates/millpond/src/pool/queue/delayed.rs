@@ -458,6 +458,9 @@ impl CancelQueue for DelayedQueue {
         let mut entries = self.entries.lock();
         let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
+        // A thread that has seen a due entry has made it near. So if the last due entry is
+        // cancelled, the owner learns that the pool may be idle. Most cancelled timers are not near.
+        let was_near = TimerWheel::<TimerTask>::is_near(place.get());
         if removal.may_forget() && entries.wheel.forget(place.get()) {
             // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts
             // only to a `Place` inside the cell that it refers to. `place` is that `Place`: the
@@ -477,7 +480,7 @@ impl CancelQueue for DelayedQueue {
         if entries.wheel.look_by_or_never() != look_by {
             self.note_watched(&entries);
         }
-        if entries.wheel.is_empty() { Removed::Last } else { Removed::Yes }
+        if was_near || entries.wheel.is_empty() { Removed::First } else { Removed::Yes }
     }
 }
 
