@@ -263,3 +263,28 @@ fn wait_idle_on_a_paused_scheduled_pool_returns_when_the_due_task_is_cancelled()
     far.cancel(false);
     pool.close();
 }
+
+/// While tasks are queued, one worker stays although its keep-alive time is over.
+#[test]
+fn a_paused_worker_exits_when_the_last_task_that_it_stays_for_is_cancelled() {
+    for (kind, queue) in kinds().into_iter().filter(|(kind, _)| *kind != "synchronous") {
+        let builder = ThreadPoolExecutor::builder().core_pool_size(0).maximum_pool_size(1).work_queue(queue);
+        let pool = builder.keep_alive_time(Duration::from_millis(5)).remove_on_cancel(true).build().unwrap();
+        let gate = Gate::new();
+        let wait = gate.clone();
+        let running = pool.submit(move || wait.pass()).unwrap();
+        eventually(|| pool.active_count() == 1 && pool.queued_count() == 0);
+        pool.pause();
+        let queued = pool.submit(|| {}).unwrap();
+        gate.open();
+        running.join().unwrap();
+        eventually(|| {
+            let parked = pool.parked_workers();
+            (parked.all, parked.timed) == (1, 0)
+        });
+        assert!(queued.cancel(false), "{kind}");
+        eventually(|| pool.pool_size() == 0);
+        assert!(pool.is_paused(), "{kind}");
+        pool.close();
+    }
+}
