@@ -458,8 +458,8 @@ impl CancelQueue for DelayedQueue {
         let mut entries = self.entries.lock();
         let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
-        // A thread that has seen a due entry has made it near. So if the last due entry is
-        // cancelled, the owner learns that the pool may be idle. Most cancelled timers are not near.
+        // A thread that has seen a due entry has made it near. So the owner learns of the cancel of
+        // the last due entry, which may make the pool idle. Most cancelled timers are not near.
         let was_near = TimerWheel::<TimerTask>::is_near(place.get());
         if removal.may_forget() && entries.wheel.forget(place.get()) {
             // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts
