@@ -11,7 +11,7 @@ use crate::interrupt::ThreadContext;
 use crate::monitor::{Laps, Progress, WorkerState};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::sys;
-use crate::task::{Task, TaskId};
+use crate::task::{Task, TaskId, TaskInfo};
 use crate::threads::{WorkerInfo, body_dropped};
 use crate::time::clock::Tick;
 
@@ -78,16 +78,17 @@ impl Worker {
     /// combines the name of one task with the id of another.
     #[inline]
     pub(super) fn begin_task(&self, task: &Task) {
-        if let Some(name) = task.info().shared_name() {
-            self.publish_name(task.id(), name);
+        if task.name().is_some() {
+            self.publish_name(task.info());
         }
         // Relaxed: ordered by the counters, see `stats`.
         self.current.store(task.id().number(), Ordering::Relaxed);
     }
 
     #[cold]
-    fn publish_name(&self, id: TaskId, name: &Cow<'static, str>) {
-        let before = self.named.lock().replace((id, name.clone()));
+    fn publish_name(&self, info: &TaskInfo) {
+        let named = info.owned_name().map(|name| (info.id(), name));
+        let before = std::mem::replace(&mut *self.named.lock(), named);
         drop(before);
     }
 

@@ -38,10 +38,9 @@ impl TaskInfo {
         self.label.as_ref()?.name.as_deref()
     }
 
-    /// Like `name`. A clone of a static name needs no allocation.
-    #[inline]
-    pub(crate) fn shared_name(&self) -> Option<&Cow<'static, str>> {
-        self.label.as_ref()?.name.as_ref()
+    /// Like `name`. A static name needs no allocation.
+    pub(crate) fn owned_name(&self) -> Option<Cow<'static, str>> {
+        self.label.as_ref()?.name.clone()
     }
 
     /// Returns the priority of the task. Default: 0.
