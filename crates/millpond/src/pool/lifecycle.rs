@@ -151,8 +151,9 @@ impl PoolInner {
 
     /// Race "wait idle / last task ends", waiter: enlist, fence, read the counts.
     fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        if self.is_idle() || timeout.is_zero() {
-            return Ok(self.is_idle());
+        let is_idle = self.is_idle(); // read once: it may change at any moment
+        if is_idle || timeout.is_zero() {
+            return Ok(is_idle);
         }
         self.idle_waiters().wait(deadline_after(timeout), || {
             fence(Ordering::SeqCst); // pairs with `notify_if_idle`
