@@ -350,6 +350,33 @@ fn the_last_task_ends_against_a_wait_for_idle() {
     });
 }
 
+/// Race "wait idle / last task ends", where the last task returns to its submitter because no
+/// thread starts: the reservation is undone, or the task is taken out of the queue.
+fn a_failed_start_against_a_wait_for_idle(core: usize) {
+    model(move || {
+        let builder = ThreadPoolExecutor::builder().core_pool_size(core);
+        let builder = builder.thread_factory(|_| Err(std::io::Error::other("no thread")));
+        let pool = builder.build().expect("these options are consistent");
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.execute(|| {}).unwrap_err().reason()
+        });
+        assert_eq!(pool.wait_idle(Duration::MAX), Ok(true));
+        assert_eq!(submitter.join().unwrap(), RejectReason::SpawnFailed);
+        end(&pool);
+    });
+}
+
+#[test]
+fn an_undone_reservation_against_a_wait_for_idle() {
+    a_failed_start_against_a_wait_for_idle(1);
+}
+
+#[test]
+fn a_task_taken_back_against_a_wait_for_idle() {
+    a_failed_start_against_a_wait_for_idle(0);
+}
+
 /// Race "wait idle / last task ends": a thread that saw an idle pool notifies late, when another
 /// thread has begun to wait for the end of new tasks.
 #[test]

@@ -355,7 +355,7 @@ impl PoolInner {
     ) -> Result<(), Box<Refusal>> {
         let Some(task) = self.queue().take_back(id) else { return Ok(()) };
         task.left();
-        self.try_terminate(); // this task may have been the last one
+        self.after_removal(); // this task may have been the last one
         Err(Refusal::boxed(task, reason, source))
     }
 

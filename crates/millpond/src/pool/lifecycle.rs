@@ -34,7 +34,7 @@ impl PoolInner {
     }
 
     /// Race "enqueue / shutdown": advances the state, calls `order`, and reads the queue in
-    /// `try_terminate`.
+    /// `after_removal`, which calls `try_terminate`.
     pub(super) fn shutdown(self: &Arc<Self>) {
         let before = self.control().advance_to(RunState::Shutdown);
         self.queue().order();
@@ -46,7 +46,7 @@ impl PoolInner {
         if self.is_stranded() {
             self.rescue_queue();
         }
-        self.try_terminate();
+        self.after_removal();
     }
 
     /// Returns the drained tasks. A submitter that enqueues concurrently takes its task back, or
@@ -151,8 +151,9 @@ impl PoolInner {
 
     /// Race "wait idle / last task ends", waiter: enlist, fence, read the counts.
     fn wait_idle(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        if self.is_idle() || timeout.is_zero() {
-            return Ok(self.is_idle());
+        let is_idle = self.is_idle(); // read once: it may change at any moment
+        if is_idle || timeout.is_zero() {
+            return Ok(is_idle);
         }
         self.idle_waiters().wait(deadline_after(timeout), || {
             fence(Ordering::SeqCst); // pairs with `notify_if_idle`
@@ -160,9 +161,10 @@ impl PoolInner {
         })
     }
 
-    /// Race "wait idle / last task ends", notifier: the caller has ended or removed a task; fence,
-    /// read the list of waiters. A worker calls this only when it found the queue empty and is
-    /// about to park, so a busy pool does not pay for the fence.
+    /// Race "wait idle / last task ends", notifier: fence, read the list of waiters. Called after
+    /// every step that may make the pool idle: a task ended, was removed, cancelled or taken back,
+    /// or its reserved worker did not start. A worker calls this only when it found the queue empty
+    /// and is about to park or exit, so a busy pool does not pay for the fence.
     #[inline]
     pub(super) fn notify_if_idle(&self) {
         fence(Ordering::SeqCst); // pairs with `wait_idle`

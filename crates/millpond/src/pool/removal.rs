@@ -62,13 +62,16 @@ impl PoolInner {
     /// may have stayed only because of the removed tasks, and the pool may not have terminated
     /// because of them.
     pub(super) fn after_removal(&self) {
-        fence(Ordering::SeqCst); // pairs with the fence in `enter_queue`
-        match self.queue() {
-            TaskQueue::Blocking { .. } if self.queue().is_empty() => {
+        // Race "change / park": pairs with the fences in `enter_queue`, `park_paused` and
+        // `park_until_due`.
+        fence(Ordering::SeqCst);
+        if self.queue().is_empty() {
+            if self.idle().has_parked() {
+                self.idle().wake_if(|options| options.stays); // not due, or the pool is paused
+            }
+            if matches!(self.queue(), TaskQueue::Blocking { .. }) {
                 self.interrupt_those_in_queue_for_tasks();
             }
-            TaskQueue::Delayed(_) if self.queue().is_empty() => self.idle().wake_if(|options| options.stays),
-            _ => {}
         }
         self.notify_if_idle();
         self.try_terminate();

@@ -149,8 +149,8 @@ fn run_inline(me: &WorkerIdentity, task: Task) {
 impl TaskOwner for PoolInner {
     fn cancelled(&self, id: TaskId, place: &Place) {
         if let TaskQueue::Delayed(delayed) = self.queue() {
-            if delayed.remove_cancelled(Removal::new(id, place)) == Removed::Last {
-                self.emptied();
+            if delayed.remove_cancelled(Removal::new(id, place)) == Removed::First {
+                self.first_removed();
             }
         } else if self.removes_on_cancel()
             && let Some(task) = self.queue().remove(id, Some(place))
@@ -167,9 +167,10 @@ impl TaskOwner for PoolInner {
         }
     }
 
-    /// Called only when the last entry was removed. That is enough: a delayed queue is unbounded
-    /// and never belongs to an eager pool.
-    fn emptied(&self) {
+    /// Not called for other removals from a delayed queue. They change nothing that another thread
+    /// waits for: the queue is unbounded, its pool is not eager, and a task that is not due does
+    /// not keep the pool from being idle.
+    fn first_removed(&self) {
         self.after_removal();
     }
 

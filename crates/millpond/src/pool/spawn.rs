@@ -118,6 +118,7 @@ impl PoolInner {
         let first = self.undo_reservation(worker);
         if first.is_some() {
             self.counters().undo(Counter::FirstTask);
+            self.notify_if_idle(); // the reserved worker counted as active
         }
         Err(NotAdded { first, cause })
     }

@@ -46,6 +46,7 @@ impl ThreadBody for WorkerThread {
                 let (task, ..) = refused.into_refusal().into_parts();
                 task.drop_caught(); // its handle resolves as abandoned
             }
+            pool.notify_if_idle(); // until now the task counted twice, or as active
         }
         pool.rescue_queue();
     }

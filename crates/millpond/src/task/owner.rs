@@ -49,8 +49,8 @@ pub(crate) trait TaskOwner: Send + Sync {
         None
     }
 
-    /// Called when the last task was removed from the cancel queue.
-    fn emptied(&self) {}
+    /// Called when the cancel queue has answered [`Removed::First`].
+    fn first_removed(&self) {}
 
     /// Called before a joiner blocks on a task that is queued here. Wakes an idle worker if the
     /// queue needs one. Returns false if there is no worker and none can be started; the joiner
@@ -82,8 +82,9 @@ pub(crate) trait CancelQueue: Send + Sync {
 pub(crate) enum Removed {
     No,
     Yes,
-    /// The task was removed, and the queue is empty.
-    Last,
+    /// The task was removed, and the owner must act on it: the queue is empty, or the task was due
+    /// or soon due.
+    First,
 }
 
 /// All owners that exist. Read by cancellers and joiners, never by submitters.
@@ -187,8 +188,8 @@ fn remove_by_owner(number: u64, removal: Removal<'_>, removed: Option<Removed>) 
             return;
         }
     };
-    if removed == Removed::Last {
-        catch(|| owner.emptied());
+    if removed == Removed::First {
+        catch(|| owner.first_removed());
     }
 }
 
@@ -309,7 +310,7 @@ mod tests {
             self.0.store(left.saturating_sub(1), Ordering::Relaxed);
             match left {
                 0 => Removed::No,
-                1 => Removed::Last,
+                1 => Removed::First,
                 _ => Removed::Yes,
             }
         }
@@ -322,7 +323,7 @@ mod tests {
         fn cancel_queue(&self) -> Option<Arc<dyn CancelQueue>> {
             Some(Arc::clone(&self.queue) as Arc<dyn CancelQueue>)
         }
-        fn emptied(&self) {
+        fn first_removed(&self) {
             self.emptied.fetch_add(1, Ordering::Relaxed);
         }
         fn run_inline(&self, _: TaskId, _: &Place) -> Help {
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_learns_only_of_the_last_task_that_leaves_its_cancel_queue() {
+    fn a_pool_learns_only_of_the_removals_that_its_cancel_queue_reports() {
         let queue = Arc::new(Queue(AtomicU64::new(4)));
         let pool = Arc::new(Scheduled { queue: Arc::clone(&queue), emptied: AtomicU64::new(0) });
         let entry = OwnerEntry::new(Arc::downgrade(&pool) as Weak<dyn TaskOwner>);

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::error::Payload;
 use crate::interrupt::RunId;
+use crate::panic::drop_caught;
 use crate::sync::backoff::Backoff;
 use crate::sync::{Arc, Mutex};
 
@@ -29,6 +30,14 @@ struct Context {
     captured: Option<Box<dyn Captured>>,
     /// The number of the thread that entered last.
     inside: u64,
+}
+
+impl Drop for Context {
+    /// The destructor of a context is user code. It runs wherever the last reference to the task is
+    /// dropped, so its panic is caught here.
+    fn drop(&mut self) {
+        drop_caught(self.captured.take());
+    }
 }
 
 impl Propagated {

@@ -11,7 +11,7 @@ use millpond::{
     ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor, WorkQueue, registry,
 };
 
-use crate::support::{Gate, LONG, SHORT, eventually};
+use crate::support::{Gate, LONG, SHORT, block, eventually};
 
 fn kinds() -> Vec<(&'static str, WorkQueue)> {
     vec![
@@ -241,4 +241,50 @@ fn observers_learn_of_pauses_and_their_author() {
     let console = "paused by console: incident 17";
     let expected = [console, "resumed by the program", console, "resumed by the program: shutdown"];
     assert_eq!(*log.0.lock().unwrap(), expected);
+}
+
+/// The pool is idle while its tasks are not due, so the cancel of the only due task makes it idle.
+#[test]
+fn wait_idle_on_a_paused_scheduled_pool_returns_when_the_due_task_is_cancelled() {
+    let time = ManualClock::new();
+    let builder = ScheduledThreadPoolExecutor::builder().remove_on_cancel_policy(true);
+    let pool = builder.clock(time.clock()).build().unwrap();
+    pool.pause();
+    let due = [0, 1].map(|_| pool.schedule(Duration::ZERO, || {}).unwrap());
+    let far = pool.schedule(Duration::from_secs(3600), || {}).unwrap();
+    eventually(|| pool.parked_workers().all == 1);
+    thread::scope(|s| {
+        let waiter = block(s, || pool.wait_idle(Duration::MAX));
+        assert!(due[0].cancel(false));
+        assert!(!waiter.is_finished());
+        assert!(due[1].cancel(false));
+        assert_eq!(waiter.join(), Ok(true));
+    });
+    far.cancel(false);
+    pool.close();
+}
+
+/// While tasks are queued, one worker stays although its keep-alive time is over.
+#[test]
+fn a_paused_worker_exits_when_the_last_task_that_it_stays_for_is_cancelled() {
+    for (kind, queue) in kinds().into_iter().filter(|(kind, _)| *kind != "synchronous") {
+        let builder = ThreadPoolExecutor::builder().core_pool_size(0).maximum_pool_size(1).work_queue(queue);
+        let pool = builder.keep_alive_time(Duration::from_millis(5)).remove_on_cancel(true).build().unwrap();
+        let gate = Gate::new();
+        let wait = gate.clone();
+        let running = pool.submit(move || wait.pass()).unwrap();
+        eventually(|| pool.active_count() == 1 && pool.queued_count() == 0);
+        pool.pause();
+        let queued = pool.submit(|| {}).unwrap();
+        gate.open();
+        running.join().unwrap();
+        eventually(|| {
+            let parked = pool.parked_workers();
+            (parked.all, parked.timed) == (1, 0)
+        });
+        assert!(queued.cancel(false), "{kind}");
+        eventually(|| pool.pool_size() == 0);
+        assert!(pool.is_paused(), "{kind}");
+        pool.close();
+    }
 }

@@ -2,18 +2,18 @@
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use millpond::monitor::{Captured, Propagate};
 use millpond::{
-    JoinError, RejectReason, ScheduledThreadPoolExecutor, Task, TaskOf, ThreadPoolExecutor, WorkQueue, policy,
+    JoinError, RejectReason, ScheduledPoolRef, ScheduledThreadPoolExecutor, Task, TaskOf, ThreadPoolExecutor,
+    WorkQueue, policy,
 };
 
-use crate::support::{Gate, LONG, eventually};
+use crate::support::{Counter, Gate, LONG, die, eventually};
 
 thread_local!(static REQUEST: Cell<u32> = const { Cell::new(0) });
 
@@ -221,6 +221,74 @@ fn a_hostile_context_does_no_harm() {
     let last = pool.snapshot().last_panics;
     assert_eq!(&*last[0].message, "the propagated context did not run the task");
     assert_eq!(&*last[1].message, "before");
+}
+
+/// Calls a function when it is dropped.
+struct OnDrop<F: Fn() + Send>(F);
+
+impl<F: Fn() + Send> Captured for OnDrop<F> {
+    fn enter(&mut self, run: &mut dyn FnMut()) {
+        run();
+    }
+}
+
+impl<F: Fn() + Send> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn the_context_of_a_named_task_is_dropped_with_the_task() {
+    let dropped = Counter::new();
+    let count = dropped.clone();
+    let capture = move || {
+        let count = count.clone();
+        Some(Box::new(OnDrop(move || count.add())) as Box<dyn Captured>)
+    };
+    let pool = ThreadPoolExecutor::builder().propagate(capture).build().unwrap();
+    pool.execute_task(Task::new(|| {}).named("named")).unwrap();
+    assert!(pool.wait_idle(LONG).unwrap());
+    assert_eq!(dropped.get(), 1);
+    pool.close();
+}
+
+#[test]
+fn a_context_whose_destructor_panics_does_no_harm() {
+    let capture = || Some(Box::new(OnDrop(|| die("destructor"))) as Box<dyn Captured>);
+    let pool = ThreadPoolExecutor::builder().propagate(capture).build().unwrap();
+    for name in ["first", "second"] {
+        pool.execute_task(Task::new(|| {}).named(name)).unwrap();
+    }
+    pool.execute(|| {}).unwrap();
+    pool.shutdown();
+    assert_eq!(pool.await_termination(LONG), Ok(true));
+    assert_eq!((pool.completed_task_count(), pool.stats().completed), (3, 3));
+}
+
+#[test]
+fn a_context_may_use_its_pool_when_a_cancelled_timer_drops_it() {
+    let used = Counter::new();
+    let (count, weak) = (used.clone(), Arc::new(OnceLock::<ScheduledPoolRef>::new()));
+    let own = Arc::clone(&weak);
+    let capture = move || {
+        let (count, own) = (count.clone(), Arc::clone(&own));
+        let use_pool = move || {
+            let pool = own.get().and_then(ScheduledPoolRef::upgrade).expect("the pool exists");
+            assert_eq!(pool.stats().cancelled, 1);
+            count.add();
+        };
+        Some(Box::new(OnDrop(use_pool)) as Box<dyn Captured>)
+    };
+    let builder = ScheduledThreadPoolExecutor::builder().remove_on_cancel_policy(true);
+    let pool = builder.propagate(capture).build().unwrap();
+    weak.set(pool.downgrade()).unwrap();
+    let timer = pool.schedule(Duration::from_secs(3600), || {}).unwrap();
+    let canceller = thread::spawn(move || timer.cancel(false));
+    eventually(|| canceller.is_finished());
+    assert!(canceller.join().unwrap());
+    assert_eq!(used.get(), 1);
+    pool.close();
 }
 
 #[test]

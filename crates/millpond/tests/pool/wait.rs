@@ -1,14 +1,15 @@
 //! Waiting for a pool: `terminated`, `wait_idle`; and weak references.
 
 use std::future::Future;
+use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::support::pools::fixed;
+use crate::support::pools::{fixed, sized, thread_for};
 use crate::support::{
     Counter, Gate, LONG, SHORT, block, end, eventually, interrupt_myself, keep_busy, occupied, rounds,
 };
@@ -18,9 +19,9 @@ use millpond::queue::{
 };
 use millpond::{
     CancelOnDrop, Canceller, Clock, ExecutorCompletionService, Hooks, JoinError, ManualClock, Panic,
-    PeriodicTask, PoolRef, PoolStats, Rejected, ScheduledHandle, ScheduledPoolRef,
+    PeriodicTask, PoolRef, PoolStats, RejectReason, Rejected, ScheduledHandle, ScheduledPoolRef,
     ScheduledThreadPoolExecutor, ShutdownReport, SingleScheduledExecutor, SingleThreadExecutor, Task,
-    TaskHandle, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue, executors,
+    TaskHandle, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue, WorkerBody, executors,
 };
 
 // ---- terminated
@@ -243,6 +244,86 @@ fn wait_idle_returns_when_the_last_tasks_are_taken_out() {
         gate.open();
         assert_eq!(waiter.join(), Ok(true));
     });
+    end(&pool);
+}
+
+/// A reserved worker counts as active, and its task may be queued. Both end when the start fails.
+#[test]
+fn wait_idle_returns_when_the_only_task_comes_back_because_no_thread_starts() {
+    for core in [0, 1] {
+        let (begun, gate) = (Gate::new(), Gate::new());
+        let (tell, wait) = (begun.clone(), gate.clone());
+        let pool = sized(core, 1).thread_factory(move |_| {
+            tell.open();
+            wait.pass();
+            Err(io::Error::other("no thread today"))
+        });
+        let pool = pool.build().unwrap();
+        thread::scope(|s| {
+            let submitter = s.spawn(|| pool.execute(|| ()).unwrap_err().reason());
+            begun.pass();
+            assert_eq!(pool.wait_idle(Duration::ZERO), Ok(false));
+            let waiter = block(s, || pool.wait_idle(Duration::MAX));
+            gate.open();
+            assert_eq!(submitter.join().unwrap(), RejectReason::SpawnFailed);
+            assert_eq!(waiter.join(), Ok(true));
+        });
+        end(&pool);
+    }
+}
+
+/// A thread factory that returns success and stores the first body. `later` handles the others.
+fn promise_first(
+    later: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,
+) -> (ThreadPoolExecutor, impl FnOnce()) {
+    let kept = Arc::new(Mutex::new(None));
+    let (keep, calls) = (Arc::clone(&kept), Counter::new());
+    let pool = sized(1, 1).thread_factory(move |body| {
+        calls.add();
+        if calls.get() > 1 {
+            return later(body);
+        }
+        *keep.lock().unwrap() = Some(body);
+        Ok(thread::spawn(|| {}))
+    });
+    let break_promise = move || {
+        let body = kept.lock().unwrap().take();
+        drop(body);
+    };
+    (pool.build().unwrap(), break_promise)
+}
+
+#[test]
+fn wait_idle_returns_when_a_promised_thread_and_its_replacement_do_not_start() {
+    let (pool, break_promise) = promise_first(|_| Err(io::Error::other("no thread today")));
+    let task = pool.submit(|| ()).unwrap();
+    thread::scope(|s| {
+        let waiter = block(s, || pool.wait_idle(Duration::MAX));
+        break_promise();
+        assert_eq!(waiter.join(), Ok(true));
+    });
+    assert!(matches!(task.join(), Err(JoinError::Abandoned)));
+    end(&pool);
+}
+
+/// The task runs on the replacement before the thread that admitted it again has corrected the
+/// counts.
+#[test]
+fn wait_idle_returns_when_the_task_of_a_promised_thread_ends_on_its_replacement() {
+    let worker = Arc::new(Mutex::new(None::<Interrupter>));
+    let replacement = Arc::clone(&worker);
+    let (pool, break_promise) = promise_first(move |body| {
+        let started = thread_for(body);
+        eventually(|| replacement.lock().unwrap().as_ref().is_some_and(Interrupter::is_parked));
+        started
+    });
+    let task = pool.submit(move || *worker.lock().unwrap() = Some(interrupt::current())).unwrap();
+    thread::scope(|s| {
+        let waiter = block(s, || pool.wait_idle(Duration::MAX));
+        break_promise();
+        assert_eq!(waiter.join(), Ok(true));
+    });
+    task.join().unwrap();
     end(&pool);
 }
 

@@ -454,9 +454,13 @@ impl CancelQueue for DelayedQueue {
         if !self.removes_on_cancel() {
             return Removed::No;
         }
+        let removed; // dropped after the lock: a propagated context is user code
         let mut entries = self.entries.lock();
         let look_by = entries.wheel.look_by_or_never();
         let (id, place) = (removal.id(), removal.place());
+        // A thread that has seen a due entry has made it near. So the owner learns of the cancel of
+        // the last due entry, which may make the pool idle. Most cancelled timers are not near.
+        let was_near = TimerWheel::<TimerTask>::is_near(place.get());
         if removal.may_forget() && entries.wheel.forget(place.get()) {
             // SAFETY: 1. The entry was a `TimerTask`, which gives a place that `forget` accepts
             // only to a `Place` inside the cell that it refers to. `place` is that `Place`: the
@@ -464,8 +468,11 @@ impl CancelQueue for DelayedQueue {
             // entries have the same place.
             // 2. `forget` is true once for an entry, and nothing reads or drops the entry after it.
             unsafe { removal.release_forgotten() };
-        } else if entries.take_at(id, place).is_none() {
-            return Removed::No;
+        } else {
+            removed = entries.take_at(id, place);
+            if removed.is_none() {
+                return Removed::No;
+            }
         }
         place.set(NOWHERE);
         entries.cancelled += 1;
@@ -473,7 +480,7 @@ impl CancelQueue for DelayedQueue {
         if entries.wheel.look_by_or_never() != look_by {
             self.note_watched(&entries);
         }
-        if entries.wheel.is_empty() { Removed::Last } else { Removed::Yes }
+        if was_near || entries.wheel.is_empty() { Removed::First } else { Removed::Yes }
     }
 }
 

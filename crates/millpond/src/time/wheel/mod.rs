@@ -141,7 +141,7 @@ impl<T: Placed> TimerWheel<T> {
 
     /// Returns when the item at `place` is due, if `is_it` recognises the item.
     pub(crate) fn due(&self, place: u64, is_it: impl FnOnce(&T) -> bool) -> Option<Tick> {
-        if place & FAR == 0 {
+        if Self::is_near(place) {
             let key = Key::from_bits(place);
             return self.near.get(key).is_some_and(is_it).then(|| self.near.due(key))?;
         }
@@ -150,10 +150,17 @@ impl<T: Placed> TimerWheel<T> {
         is_it(entry.item()).then_some(entry.due())
     }
 
+    /// Returns true if an item at `place` is due, or will be within about a millisecond of the
+    /// current slot. After [`Look::Due`] the first item is near.
+    #[inline]
+    pub(crate) fn is_near(place: u64) -> bool {
+        place & FAR == 0
+    }
+
     /// Removes the item at `place`, if `is_it` recognises it. The place may belong to another item
     /// meanwhile.
     pub(crate) fn remove(&mut self, place: u64, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
-        if place & FAR == 0 {
+        if Self::is_near(place) {
             let key = Key::from_bits(place);
             let item = self.near.get(key).is_some_and(is_it).then(|| self.near.remove(key))??;
             self.len -= 1;
