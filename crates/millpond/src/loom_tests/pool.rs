@@ -314,6 +314,24 @@ fn leaving_in_shutdown_against_submit() {
     });
 }
 
+/// As above, with a task whose panic no handle keeps: after it, the worker decides whether it may
+/// replace itself.
+#[test]
+fn leaving_after_a_panic_against_submit_and_shutdown() {
+    model_bound(3, || {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        pool.execute(|| std::panic::resume_unwind(Box::new(()))).unwrap(); // without the panic hook
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        pool.shutdown();
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(submitted, false);
+    });
+}
+
 /// Race "change / park": a worker that parks must not miss a shutdown.
 #[test]
 fn falling_asleep_against_shutdown() {

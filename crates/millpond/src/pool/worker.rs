@@ -184,14 +184,13 @@ impl<'a> WorkerLoop<'a> {
     /// itself is the replacement, if the pool may have one. Otherwise it gives its permit back.
     fn continues_after_panic(&self) -> bool {
         let pool = self.pool;
-        pool.queue().order(); // race "enqueue / last worker exits"
         loop {
             let seen = pool.control().load();
             if pool.may_add_worker(seen, false) && seen.workers() <= pool.settings().maximum() {
                 return true;
             }
             if pool.control().try_remove_worker(seen) {
-                return false;
+                return self.recheck_before_exit();
             }
         }
     }
