@@ -55,7 +55,9 @@ pub(super) struct PoolInner {
     /// progress. Counted by eager pools only. Decremented before a handle resolves, so a submit
     /// after a join finds the worker free.
     outstanding: AtomicUsize,
-    /// True if a queued task's thread could not be started and the pool has no other worker.
+    /// True once a failed start has left queued tasks without a worker. Never cleared: a late clear
+    /// would hide tasks that were stranded in the meantime. While it is false, the pool starts no
+    /// worker for tasks that the owner of a custom queue has added directly.
     stranded: AtomicBool,
     submitters: Waiters,
     termination_waiters: Waiters,
@@ -384,12 +386,13 @@ impl PoolInner {
         self.config.rule == GrowthRule::Eager && self.outstanding.load(Ordering::SeqCst) <= seen.workers()
     }
 
-    pub(super) fn is_stranded(&self) -> bool {
+    /// Returns true if queued tasks without a worker may be stranded.
+    pub(super) fn has_stranded(&self) -> bool {
         self.stranded.load(Ordering::SeqCst)
     }
 
-    pub(super) fn set_stranded(&self, stranded: bool) {
-        self.stranded.store(stranded, Ordering::SeqCst);
+    pub(super) fn note_stranded(&self) {
+        self.stranded.store(true, Ordering::SeqCst);
     }
 
     /// Records and reports a panic of a task, on the thread that ran it, before its handle

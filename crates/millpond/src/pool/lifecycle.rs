@@ -43,7 +43,7 @@ impl PoolInner {
         if before.is_some_and(Snapshot::is_paused) {
             self.resumed_by_shutdown();
         }
-        if self.is_stranded() {
+        if self.has_stranded() {
             self.rescue_queue();
         }
         self.try_terminate();
