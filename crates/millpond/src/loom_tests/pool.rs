@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
 use super::queue::fifo::Fifo;
-use super::queue::with_time;
+use super::queue::{TaskQueue, with_time};
 use super::waiters::Waiters;
-use super::{RunState, ThreadPoolExecutor, WorkQueue};
+use super::{Hooks, RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::task::{JoinError, Task, TaskHandle};
+use crate::threads::WorkerInfo;
 use crate::time::clock::Clock;
 
 /// The re-check of a worker that has entered the idle list: race "enqueue / park".
@@ -329,6 +330,83 @@ fn leaving_after_a_panic_against_submit_and_shutdown() {
         let submitted = submitter.join().unwrap();
         end(&pool);
         check_submit(submitted, false);
+    });
+}
+
+/// A thread that did not shut the pool down itself must not terminate it beside a submit that was
+/// accepted just before.
+#[test]
+fn submit_against_termination() {
+    model(|| {
+        let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.inner().try_terminate()
+        });
+        pool.shutdown();
+        other.join().unwrap();
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(submitted, false);
+    });
+}
+
+/// Records whether the pool terminates before its last worker has exited.
+#[derive(Default)]
+struct LiveWorkers {
+    count: AtomicUsize,
+    too_early: AtomicBool,
+}
+
+impl Hooks for LiveWorkers {
+    fn worker_started(&self, _: &WorkerInfo) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn worker_stopped(&self, _: &WorkerInfo) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn terminated(&self) {
+        self.too_early.store(self.count.load(Ordering::SeqCst) > 0, Ordering::SeqCst);
+    }
+}
+
+/// Invariant 3: a worker may come and give its permit back while another thread decides that the
+/// pool has no worker. The second thread is a submitter whose push came too late, and a thread that
+/// starts a worker for its task.
+#[test]
+fn a_worker_comes_and_leaves_against_termination() {
+    model(|| {
+        let live = Arc::new(LiveWorkers::default());
+        let pool = ThreadPoolExecutor::builder()
+            .core_pool_size(1)
+            .maximum_pool_size(1)
+            .work_queue(WorkQueue::linked())
+            .hooks(Arc::clone(&live))
+            .build()
+            .unwrap();
+        pool.inner().control().advance_to(RunState::Shutdown);
+        let late = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let queue = pool.inner().queue();
+                let TaskQueue::Fifo(fifo) = queue else { unreachable!("a linked queue") };
+                let task = Task::new(|| {});
+                let id = task.id();
+                assert!(fifo.push(id, task, || ()).is_ok());
+                pool.prestart_core_thread();
+                drop(queue.take_back(id));
+            }
+        });
+        pool.inner().try_terminate();
+        late.join().unwrap();
+        end(&pool);
+        assert!(!live.too_early.load(Ordering::SeqCst), "the pool has terminated beside a worker");
     });
 }
 

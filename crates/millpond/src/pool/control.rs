@@ -141,7 +141,9 @@ impl Ctl {
         }
     }
 
-    /// Advances to Tidying, unless the word has changed since `seen`. `seen` must have no workers.
+    /// Advances to Tidying, unless the word differs from `seen`, which must have no workers. The
+    /// caller holds the lock of the list of workers, because the word may have changed in between
+    /// and back.
     pub(super) fn try_tidy(&self, seen: Snapshot) -> bool {
         debug_assert_eq!(seen.workers(), 0);
         self.exchange(seen, seen.with_state(RunState::Tidying))

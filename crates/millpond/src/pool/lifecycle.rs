@@ -95,12 +95,19 @@ impl PoolInner {
     }
 
     /// Advances to Terminated if the pool has nothing left to wait for.
+    ///
+    /// Race "enqueue / shutdown": every thread reads the state, calls `order` and reads the queue.
+    /// So it sees the tasks of all submitters that did not see Shutdown. Model:
+    /// `submit_against_termination`.
     pub(super) fn try_terminate(&self) {
         loop {
             let seen = self.control().load();
             let may_end = match seen.state() {
                 RunState::Running | RunState::Tidying | RunState::Terminated => false,
-                RunState::Shutdown => self.queue().is_empty(), // race "enqueue / shutdown"
+                RunState::Shutdown => {
+                    self.queue().order();
+                    self.queue().is_empty()
+                }
                 RunState::Stop => true,
             };
             if !may_end {
@@ -109,10 +116,16 @@ impl PoolInner {
             if seen.workers() > 0 {
                 return self.wake_worker_to_exit();
             }
-            if !self.workers().is_empty() {
+            // Both under the lock, which also guards the reservation of permits: a worker that has
+            // come and given its permit back since `seen` is still listed, or has wholly exited.
+            // Model: `a_worker_comes_and_leaves_against_termination`.
+            let workers = self.workers();
+            if !workers.is_empty() {
                 return; // workers are exiting, and the last one calls this again
             }
-            if self.control().try_tidy(seen) {
+            let tidied = self.control().try_tidy(seen);
+            drop(workers);
+            if tidied {
                 return self.terminate();
             }
         }
