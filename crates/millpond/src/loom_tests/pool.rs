@@ -73,6 +73,28 @@ fn a_worker_that_looks_for_work_against_publish() {
     });
 }
 
+/// A second searching worker would hide the queue from submitters if both were preempted.
+#[test]
+fn one_worker_searches_at_a_time() {
+    model(|| {
+        let shared = Arc::new((IdleWorkers::default(), AtomicUsize::new(0)));
+        let search = |shared: &(IdleWorkers, AtomicUsize)| {
+            shared.0.search(|| {
+                assert_eq!(shared.1.fetch_add(1, Ordering::SeqCst), 0, "two workers search");
+                shared.1.fetch_sub(1, Ordering::SeqCst);
+                true
+            })
+        };
+        let other = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || search(&shared)
+        });
+        let found = search(&shared);
+        assert!(other.join().unwrap() || found, "no worker has searched");
+        assert_eq!(shared.0.waking_count(), 0);
+    });
+}
+
 /// The second submitter may see a waking worker and wake no other one. Then that worker must wake
 /// the other one.
 #[test]

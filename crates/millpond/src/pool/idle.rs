@@ -225,12 +225,12 @@ impl IdleWorkers {
     /// the caller calls `TaskQueue::order`, checks the queue once more, and wakes another worker if
     /// it takes a task.
     pub(super) fn search(&self, found: impl FnMut() -> bool) -> bool {
-        // A second searching worker would only take a core from the submitters.
-        if self.state.waking.load(Ordering::Relaxed) > 0 {
+        // One exchange, so that one worker searches: a second one would take a core from the
+        // submitters, and two that are preempted would hide the queue, whatever the budget.
+        if self.state.waking.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
         }
         self.state.search_budget.store(SEARCH_BUDGET, Ordering::Relaxed);
-        self.state.waking.fetch_add(1, Ordering::Relaxed);
         let found = self.search.search(found);
         self.state.search_budget.store(NO_SEARCH, Ordering::Relaxed);
         self.state.waking.fetch_sub(1, Ordering::Relaxed);
