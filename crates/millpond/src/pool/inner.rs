@@ -343,7 +343,7 @@ impl PoolInner {
     /// Lists the calling worker before it blocks inside the queue.
     pub(super) fn enter_queue(&self, interrupter: Interrupter, for_tasks: bool) -> Key {
         let key = self.in_queue.lock().push(InQueue { interrupter, for_tasks });
-        fence(Ordering::SeqCst); // pairs with the fence in `after_removal`
+        fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
         key
     }
 

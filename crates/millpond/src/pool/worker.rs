@@ -371,7 +371,7 @@ impl WorkerLoop<'_> {
     /// Parks until the pool is resumed or shut down, or until the keep-alive time is over.
     fn park_paused(&self, limit: IdleLimit) -> WakeReason {
         self.pool.idle().park(&self.slot, limit.options(), false, || {
-            fence(Ordering::SeqCst); // race "change / park"
+            fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
             self.must_recheck(limit)
         })
     }
@@ -409,7 +409,7 @@ impl WorkerLoop<'_> {
         limit: IdleLimit,
     ) -> WakeReason {
         queue.park(self.pool.idle(), &self.slot, keep_alive, limit.stays, || {
-            fence(Ordering::SeqCst); // race "change / park"
+            fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
             self.must_recheck(limit) || self.no_more_tasks_will_come()
         })
     }
@@ -417,9 +417,8 @@ impl WorkerLoop<'_> {
     /// Blocks inside a queue that knows better than the pool when a task is available.
     fn block_in(&self, queue: &dyn BlockingQueue<Task>, limit: IdleLimit) -> WakeReason {
         let pool = self.pool;
-        // Race "change / park", and the same for the removal of the last task: `recheck_all` and
-        // `after_removal` interrupt listed workers, so this one lists itself before it checks
-        // again.
+        // Races "change / park" and "last removal / park": `recheck_all` and `after_removal`
+        // interrupt listed workers, so this one lists itself before it checks again.
         let key = pool.enter_queue(interrupt::current_without_callbacks(), limit.stays);
         let taken = if self.must_recheck(limit) || self.no_more_tasks_will_come() {
             Ok(None)
