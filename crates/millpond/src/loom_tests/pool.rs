@@ -40,7 +40,7 @@ fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
         };
         fifo.order(); // no longer waking, now the queue is read
         if let Some(task) = task {
-            idle.wake_another(|| !fifo.is_empty(), || fifo.pop().map(with_time));
+            idle.wake_one_if(|| !fifo.is_empty(), || fifo.pop().map(with_time));
             return task;
         }
     }
@@ -225,7 +225,7 @@ fn a_woken_worker_against_submit() {
         };
         inner.queue().order();
         if let Some(task) = assigned.or_else(|| inner.poll().map(|(task, _)| task)) {
-            inner.idle().wake_another(|| !inner.queue().is_empty(), || inner.poll());
+            inner.idle().wake_one_if(|| !inner.queue().is_empty(), || inner.poll());
             task.run();
         }
         end(&pool);

@@ -69,7 +69,8 @@ impl Snapshot {
     /// True if the pool is in Running and not paused.
     #[inline]
     pub(super) fn takes_tasks(self) -> bool {
-        self.0 >> PAUSED_BIT == RunState::Running as u64
+        const RUNNING: u64 = (RunState::Running as u64) << (COUNT_BITS - PAUSED_BIT);
+        self.0 >> PAUSED_BIT == RUNNING // one comparison, with the bit of the pause
     }
 
     fn with_state(self, state: RunState) -> Snapshot {

@@ -303,14 +303,15 @@ impl PoolInner {
         dequeued.inspect(|_| self.submitters.notify_first())
     }
 
-    /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its
-    /// change.
+    /// Wakes an idle worker if queued tasks need one. For submitters, for workers that have taken a
+    /// task, and for exiting workers. The caller has ordered itself after its change.
+    #[inline]
     pub(super) fn wake_one(&self) {
+        let may_start = || !self.control.load().is_paused(); // `resume` wakes all
         match &self.queue {
-            _ if self.control.load().is_paused() => {} // `resume` wakes all
-            TaskQueue::Delayed(delayed) => delayed.ensure_watched(&self.idle),
+            TaskQueue::Delayed(delayed) if may_start() => delayed.ensure_watched(&self.idle),
             TaskQueue::Fifo(_) | TaskQueue::Priority(..) => {
-                self.idle.wake_another(|| !self.queue.is_empty(), || self.poll());
+                self.idle.wake_one_if(|| !self.queue.is_empty() && may_start(), || self.poll());
             }
             _ => {} // no worker parks for tasks in these queues
         }

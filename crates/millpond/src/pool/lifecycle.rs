@@ -54,9 +54,9 @@ impl PoolInner {
     pub(super) fn shutdown_now(&self) -> Vec<Task> {
         let before = self.control().advance_to(RunState::Stop);
         self.queue().order(); // race "enqueue / shutdown"
-        fence(Ordering::SeqCst); // race "task start / stop": pairs with `interrupt_if_stopping`
+        fence(Ordering::SeqCst); // race "task start / stop": pairs with `interrupt_new_epoch_if_stopped`
         self.recheck_all();
-        self.queue().order_takes(); // race "task start / stop": pairs with `interrupt_if_stopped`
+        self.queue().order_takes(); // race "task start / stop": pairs with `read_control_before_task`
         let threads = self.workers().threads();
         threads.iter().for_each(|thread| thread.interrupt_all());
         if before.is_some_and(Snapshot::is_paused) {
@@ -68,22 +68,23 @@ impl PoolInner {
     /// Race "task start / stop": called by a task's thread when its interrupt epoch begins.
     /// `shutdown_now` advances the state, fences and interrupts all epochs. Either it interrupts
     /// this epoch, or this thread sees the state.
-    pub(super) fn interrupt_if_stopping(&self) {
+    pub(super) fn interrupt_new_epoch_if_stopped(&self) {
         fence(Ordering::SeqCst);
         if self.control().load().state() >= RunState::Stop {
             ThreadContext::with_current(|me| me.restore_interrupt());
         }
     }
 
-    /// Like [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that received a
-    /// task after its epoch began. Avoids the fence for first-in-first-out queues.
+    /// Reads the control word for a worker that has received a task after its epoch began. In Stop,
+    /// interrupts the worker: race "task start / stop". Avoids the fence for first-in-first-out
+    /// queues.
     ///
     /// These queues dequeue a task under the head lock. `shutdown_now` takes that lock between
     /// advancing the state and interrupting. If the task was dequeued before, the interrupt reaches
     /// this epoch. If after, this thread sees the state.
     ///
-    /// Returns the control word, which tells the caller whether the pool is paused.
-    pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) -> Snapshot {
+    /// The caller learns from the word whether the pool is paused.
+    pub(super) fn read_control_before_task(&self, me: &ThreadContext) -> Snapshot {
         if !matches!(self.queue(), TaskQueue::Fifo(_)) {
             fence(Ordering::SeqCst);
         }

@@ -128,7 +128,7 @@ impl<'a> WorkerLoop<'a> {
         }
         self.pool.me().tell(&Event::WorkerStarted { worker: self.worker.info() });
         self.me.next_epoch();
-        self.pool.interrupt_if_stopping();
+        self.pool.interrupt_new_epoch_if_stopped();
     }
 
     /// The worker has already given its permit back. Another thread may have woken it for a task,
@@ -155,7 +155,7 @@ impl<'a> WorkerLoop<'a> {
     /// panic that no handle keeps.
     fn run_one(&self, task: &mut Option<Task>) -> bool {
         task.iter().for_each(|task| self.worker.begin_task(task));
-        if self.pool.interrupt_if_stopped(&self.me).is_paused() {
+        if self.pool.read_control_before_task(&self.me).is_paused() {
             self.hold_while_paused();
         }
         // Panics of user code are caught where it is called. This catch only protects the worker
@@ -177,7 +177,7 @@ impl<'a> WorkerLoop<'a> {
         self.pool.pause_lap(self.worker);
         self.pool.hold_while_paused();
         self.pool.resume_lap(self.worker, since);
-        self.pool.interrupt_if_stopped(&self.me);
+        self.pool.read_control_before_task(&self.me);
     }
 
     /// After a panic that no handle keeps, a JDK worker dies and is replaced. Here the thread
@@ -221,7 +221,7 @@ impl WorkerLoop<'_> {
         fifo.pop_into(task);
         if task.is_some() {
             self.pool.submitters().notify_first();
-            self.wake_another();
+            self.pool.wake_one();
         }
     }
 
@@ -257,7 +257,7 @@ impl WorkerLoop<'_> {
             pool.queue().order(); // race "enqueue / park": `waking` was lowered, now read the queue
             match wake {
                 WakeReason::Assigned(dequeued) => {
-                    self.wake_another();
+                    pool.wake_one();
                     return Some(dequeued);
                 }
                 WakeReason::Woken => timed_out = false,
@@ -315,7 +315,7 @@ impl WorkerLoop<'_> {
             dequeued = self.search();
         }
         if dequeued.is_some() {
-            self.wake_another();
+            pool.wake_one();
         }
         dequeued
     }
@@ -339,18 +339,6 @@ impl WorkerLoop<'_> {
             true => None,
             false if polls > short => pool.poll(),
             false => pool.poll_undated(),
-        }
-    }
-
-    /// Called after this worker has taken a task. Wakes a parked worker if the queue holds more.
-    fn wake_another(&self) {
-        let pool = self.pool;
-        match pool.queue() {
-            TaskQueue::Delayed(_) => pool.wake_one(),
-            queue => {
-                let has_more = || !queue.is_empty() && !pool.is_paused();
-                pool.idle().wake_another(has_more, || pool.poll());
-            }
         }
     }
 }
