@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 
 use super::idle::{IdleWorkers, ParkOptions, ParkSlot, WakeReason};
 use super::queue::fifo::Fifo;
-use super::queue::with_time;
+use super::queue::{TaskQueue, with_time};
 use super::waiters::Waiters;
-use super::{RunState, ThreadPoolExecutor, WorkQueue};
+use super::{Hooks, RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::task::{JoinError, Task, TaskHandle};
+use crate::threads::WorkerInfo;
 use crate::time::clock::Clock;
 
 /// The re-check of a worker that has entered the idle list: race "enqueue / park".
@@ -39,7 +40,7 @@ fn take_one(fifo: &Fifo, idle: &IdleWorkers, searches: bool) -> Task {
         };
         fifo.order(); // no longer waking, now the queue is read
         if let Some(task) = task {
-            idle.wake_another(|| !fifo.is_empty(), || fifo.pop().map(with_time));
+            idle.wake_one_if(|| !fifo.is_empty(), || fifo.pop().map(with_time));
             return task;
         }
     }
@@ -69,6 +70,28 @@ fn a_worker_that_looks_for_work_against_publish() {
         enqueue(&shared.0, &shared.1, Task::new(|| {}));
         enqueue(&shared.0, &shared.1, Task::new(|| {}));
         worker.join().unwrap();
+    });
+}
+
+/// A second searching worker would hide the queue from submitters if both were preempted.
+#[test]
+fn one_worker_searches_at_a_time() {
+    model(|| {
+        let shared = Arc::new((IdleWorkers::default(), AtomicUsize::new(0)));
+        let search = |shared: &(IdleWorkers, AtomicUsize)| {
+            shared.0.search(|| {
+                assert_eq!(shared.1.fetch_add(1, Ordering::SeqCst), 0, "two workers search");
+                shared.1.fetch_sub(1, Ordering::SeqCst);
+                true
+            })
+        };
+        let other = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || search(&shared)
+        });
+        let found = search(&shared);
+        assert!(other.join().unwrap() || found, "no worker has searched");
+        assert_eq!(shared.0.waking_count(), 0);
     });
 }
 
@@ -202,7 +225,7 @@ fn a_woken_worker_against_submit() {
         };
         inner.queue().order();
         if let Some(task) = assigned.or_else(|| inner.poll().map(|(task, _)| task)) {
-            inner.idle().wake_another(|| !inner.queue().is_empty(), || inner.poll());
+            inner.idle().wake_one_if(|| !inner.queue().is_empty(), || inner.poll());
             task.run();
         }
         end(&pool);
@@ -311,6 +334,101 @@ fn leaving_in_shutdown_against_submit() {
         end(&pool);
         check_submit(Ok(first), false);
         check_submit(submitted, false);
+    });
+}
+
+/// As above, with a task whose panic no handle keeps: after it, the worker decides whether it may
+/// replace itself.
+#[test]
+fn leaving_after_a_panic_against_submit_and_shutdown() {
+    model_bound(3, || {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        pool.execute(|| std::panic::resume_unwind(Box::new(()))).unwrap(); // without the panic hook
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        pool.shutdown();
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(submitted, false);
+    });
+}
+
+/// A thread that did not shut the pool down itself must not terminate it beside a submit that was
+/// accepted just before.
+#[test]
+fn submit_against_termination() {
+    model(|| {
+        let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.submit(|| 7)
+        });
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.inner().try_terminate()
+        });
+        pool.shutdown();
+        other.join().unwrap();
+        let submitted = submitter.join().unwrap();
+        end(&pool);
+        check_submit(submitted, false);
+    });
+}
+
+/// Records whether the pool terminates before its last worker has exited.
+#[derive(Default)]
+struct LiveWorkers {
+    count: AtomicUsize,
+    too_early: AtomicBool,
+}
+
+impl Hooks for LiveWorkers {
+    fn worker_started(&self, _: &WorkerInfo) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn worker_stopped(&self, _: &WorkerInfo) {
+        self.count.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn terminated(&self) {
+        self.too_early.store(self.count.load(Ordering::SeqCst) > 0, Ordering::SeqCst);
+    }
+}
+
+/// Invariant 3: a worker may come and give its permit back while another thread decides that the
+/// pool has no worker. The second thread is a submitter whose push came too late, and a thread that
+/// starts a worker for its task.
+#[test]
+fn a_worker_comes_and_leaves_against_termination() {
+    model(|| {
+        let live = Arc::new(LiveWorkers::default());
+        let pool = ThreadPoolExecutor::builder()
+            .core_pool_size(1)
+            .maximum_pool_size(1)
+            .work_queue(WorkQueue::linked())
+            .hooks(Arc::clone(&live))
+            .build()
+            .unwrap();
+        pool.inner().control().advance_to(RunState::Shutdown);
+        let late = thread::spawn({
+            let pool = pool.clone();
+            move || {
+                let queue = pool.inner().queue();
+                let TaskQueue::Fifo(fifo) = queue else { unreachable!("a linked queue") };
+                let task = Task::new(|| {});
+                let id = task.id();
+                assert!(fifo.push(id, task, || ()).is_ok());
+                pool.prestart_core_thread();
+                drop(queue.take_back(id));
+            }
+        });
+        pool.inner().try_terminate();
+        late.join().unwrap();
+        end(&pool);
+        assert!(!live.too_early.load(Ordering::SeqCst), "the pool has terminated beside a worker");
     });
 }
 

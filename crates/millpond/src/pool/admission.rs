@@ -172,7 +172,7 @@ impl PoolInner {
                 }
             }
             let seen = self.control().load();
-            if !T::FITS || !seen.is_running() || self.growth(seen, true) != Admission::Queue {
+            if !T::FITS || !seen.is_running() || self.apply_growth_rule(seen, true) != Admission::Queue {
                 break 'fast task;
             }
             let id = task.packed_id();
@@ -268,11 +268,11 @@ impl PoolInner {
         if has_room && seen.is_paused() {
             return Some(Admission::Queue); // visible there; a new thread would only hold it
         }
-        Some(self.growth(seen, has_room))
+        Some(self.apply_growth_rule(seen, has_room))
     }
 
     #[inline]
-    fn growth(&self, seen: Snapshot, queue_has_room: bool) -> Admission {
+    fn apply_growth_rule(&self, seen: Snapshot, queue_has_room: bool) -> Admission {
         let load = Load {
             workers: seen.workers(),
             core: self.settings().core(),
@@ -382,7 +382,7 @@ impl PoolInner {
         let overloaded = self.hooks().is_none()
             && !self.me().is_observed()
             && seen.is_running()
-            && self.growth(seen, false) == Admission::Reject
+            && self.apply_growth_rule(seen, false) == Admission::Reject
             && !self.idle().has_parked();
         overloaded.then(|| self.facts_of(seen, self.settings().maximum(), queued))
     }

@@ -69,7 +69,8 @@ impl Snapshot {
     /// True if the pool is in Running and not paused.
     #[inline]
     pub(super) fn takes_tasks(self) -> bool {
-        self.0 >> PAUSED_BIT == RunState::Running as u64
+        const RUNNING: u64 = (RunState::Running as u64) << (COUNT_BITS - PAUSED_BIT);
+        self.0 >> PAUSED_BIT == RUNNING // one comparison, with the bit of the pause
     }
 
     fn with_state(self, state: RunState) -> Snapshot {
@@ -141,7 +142,9 @@ impl Ctl {
         }
     }
 
-    /// Advances to Tidying, unless the word has changed since `seen`. `seen` must have no workers.
+    /// Advances to Tidying, unless the word differs from `seen`, which must have no workers. The
+    /// caller holds the lock of the list of workers, because the word may have changed in between
+    /// and back.
     pub(super) fn try_tidy(&self, seen: Snapshot) -> bool {
         debug_assert_eq!(seen.workers(), 0);
         self.exchange(seen, seen.with_state(RunState::Tidying))

@@ -1,9 +1,7 @@
 //! The idle workers: the list of parked workers, and the choice of the worker that a submitter
 //! wakes.
 //!
-//! A worker is in one of four states: *running* a task, *searching* (polling the queue before it
-//! parks, one worker at a time), *parked* (listed here), or *waking* (removed from the list and not
-//! yet back at the queue). `README.md` states the invariant that connects them with the queue.
+//! `README.md` defines the states of a worker, and the invariant that connects them with the queue.
 //!
 //! Waking a thread costs more than a small task, hence four rules:
 //! - A submitter wakes at most one worker, and none while another is waking or searching. A worker
@@ -145,7 +143,8 @@ pub(super) struct IdleWorkers {
 struct ParkedList {
     /// The newest entry is woken first.
     slots: WaitList<(Arc<ParkSlot>, ParkOptions)>,
-    /// Tasks that `hand_off` has assigned so far.
+    /// Tasks that `hand_off` has given directly to a parked worker. Synchronous queues only: tasks
+    /// of other queues that a waker assigns are counted by `TaskQueue::pushed`.
     handed_off: u64,
 }
 
@@ -225,12 +224,12 @@ impl IdleWorkers {
     /// the caller calls `TaskQueue::order`, checks the queue once more, and wakes another worker if
     /// it takes a task.
     pub(super) fn search(&self, found: impl FnMut() -> bool) -> bool {
-        // A second searching worker would only take a core from the submitters.
-        if self.state.waking.load(Ordering::Relaxed) > 0 {
+        // One exchange, so that one worker searches: a second one would take a core from the
+        // submitters, and two that are preempted would hide the queue, whatever the budget.
+        if self.state.waking.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
             return false;
         }
         self.state.search_budget.store(SEARCH_BUDGET, Ordering::Relaxed);
-        self.state.waking.fetch_add(1, Ordering::Relaxed);
         let found = self.search.search(found);
         self.state.search_budget.store(NO_SEARCH, Ordering::Relaxed);
         self.state.waking.fetch_sub(1, Ordering::Relaxed);
@@ -261,16 +260,16 @@ impl IdleWorkers {
         }
     }
 
-    /// Like `wake_one`, for a worker that has taken a task: wakes another worker only if the queue
-    /// holds more. The submitter of the next task may have woken no worker because this one was
-    /// waking.
+    /// Like `wake_one`, for a caller that may have taken the last task: wakes a worker only if
+    /// `queue_has_tasks` returns true. The submitter of the next task may have woken no worker
+    /// because the caller was waking.
     #[inline]
-    pub(super) fn wake_another(
+    pub(super) fn wake_one_if(
         &self,
-        queue_has_more: impl FnOnce() -> bool,
+        queue_has_tasks: impl FnOnce() -> bool,
         dequeue: impl FnOnce() -> Option<Dequeued>,
     ) {
-        if self.state.should_wake() && queue_has_more() {
+        if self.state.should_wake() && queue_has_tasks() {
             self.wake_newest(dequeue);
         }
     }
@@ -284,7 +283,8 @@ impl IdleWorkers {
     #[inline(never)]
     fn wake_newest(&self, dequeue: impl FnOnce() -> Option<Dequeued>) -> bool {
         let mut list = self.list.lock();
-        // At most two workers lead, so this inspects three entries at most.
+        // Inspects few entries: the leader, and former leaders. A worker that another one has
+        // replaced as leader stays listed as leading until it wakes.
         let newest = list.slots.take_last(|(_, options)| !options.leads);
         let Some((slot, _)) = newest.or_else(|| list.slots.pop_last()) else {
             return false;
@@ -357,7 +357,7 @@ impl IdleWorkers {
         self.state.waking.load(Ordering::Relaxed)
     }
 
-    /// Tasks assigned by [`hand_off`](Self::hand_off) so far.
+    /// Tasks that [`hand_off`](Self::hand_off) has given directly to a parked worker so far.
     pub(super) fn handed_off(&self) -> u64 {
         self.list.lock().handed_off
     }

@@ -55,7 +55,9 @@ pub(super) struct PoolInner {
     /// progress. Counted by eager pools only. Decremented before a handle resolves, so a submit
     /// after a join finds the worker free.
     outstanding: AtomicUsize,
-    /// True if a queued task's thread could not be started and the pool has no other worker.
+    /// True once a failed start has left queued tasks without a worker. Never cleared: a late clear
+    /// would hide tasks that were stranded in the meantime. While it is false, the pool starts no
+    /// worker for tasks that the owner of a custom queue has added directly.
     stranded: AtomicBool,
     submitters: Waiters,
     termination_waiters: Waiters,
@@ -301,14 +303,15 @@ impl PoolInner {
         dequeued.inspect(|_| self.submitters.notify_first())
     }
 
-    /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its
-    /// change.
+    /// Wakes an idle worker if queued tasks need one. For submitters, for workers that have taken a
+    /// task, and for exiting workers. The caller has ordered itself after its change.
+    #[inline]
     pub(super) fn wake_one(&self) {
+        let may_start = || !self.control.load().is_paused(); // `resume` wakes all
         match &self.queue {
-            _ if self.control.load().is_paused() => {} // `resume` wakes all
-            TaskQueue::Delayed(delayed) => delayed.ensure_watched(&self.idle),
+            TaskQueue::Delayed(delayed) if may_start() => delayed.ensure_watched(&self.idle),
             TaskQueue::Fifo(_) | TaskQueue::Priority(..) => {
-                self.idle.wake_another(|| !self.queue.is_empty(), || self.poll());
+                self.idle.wake_one_if(|| !self.queue.is_empty() && may_start(), || self.poll());
             }
             _ => {} // no worker parks for tasks in these queues
         }
@@ -341,7 +344,7 @@ impl PoolInner {
     /// Lists the calling worker before it blocks inside the queue.
     pub(super) fn enter_queue(&self, interrupter: Interrupter, for_tasks: bool) -> Key {
         let key = self.in_queue.lock().push(InQueue { interrupter, for_tasks });
-        fence(Ordering::SeqCst); // pairs with the fence in `after_removal`
+        fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
         key
     }
 
@@ -384,12 +387,13 @@ impl PoolInner {
         self.config.rule == GrowthRule::Eager && self.outstanding.load(Ordering::SeqCst) <= seen.workers()
     }
 
-    pub(super) fn is_stranded(&self) -> bool {
+    /// Returns true if queued tasks without a worker may be stranded.
+    pub(super) fn has_stranded(&self) -> bool {
         self.stranded.load(Ordering::SeqCst)
     }
 
-    pub(super) fn set_stranded(&self, stranded: bool) {
-        self.stranded.store(stranded, Ordering::SeqCst);
+    pub(super) fn note_stranded(&self) {
+        self.stranded.store(true, Ordering::SeqCst);
     }
 
     /// Records and reports a panic of a task, on the thread that ran it, before its handle

@@ -43,7 +43,7 @@ impl PoolInner {
         if before.is_some_and(Snapshot::is_paused) {
             self.resumed_by_shutdown();
         }
-        if self.is_stranded() {
+        if self.has_stranded() {
             self.rescue_queue();
         }
         self.after_removal();
@@ -54,9 +54,9 @@ impl PoolInner {
     pub(super) fn shutdown_now(&self) -> Vec<Task> {
         let before = self.control().advance_to(RunState::Stop);
         self.queue().order(); // race "enqueue / shutdown"
-        fence(Ordering::SeqCst); // race "task start / stop": pairs with `interrupt_if_stopping`
+        fence(Ordering::SeqCst); // race "task start / stop": pairs with `interrupt_new_epoch_if_stopped`
         self.recheck_all();
-        self.queue().order_takes(); // race "task start / stop": pairs with `interrupt_if_stopped`
+        self.queue().order_takes(); // race "task start / stop": pairs with `read_control_before_task`
         let threads = self.workers().threads();
         threads.iter().for_each(|thread| thread.interrupt_all());
         if before.is_some_and(Snapshot::is_paused) {
@@ -68,22 +68,23 @@ impl PoolInner {
     /// Race "task start / stop": called by a task's thread when its interrupt epoch begins.
     /// `shutdown_now` advances the state, fences and interrupts all epochs. Either it interrupts
     /// this epoch, or this thread sees the state.
-    pub(super) fn interrupt_if_stopping(&self) {
+    pub(super) fn interrupt_new_epoch_if_stopped(&self) {
         fence(Ordering::SeqCst);
         if self.control().load().state() >= RunState::Stop {
             ThreadContext::with_current(|me| me.restore_interrupt());
         }
     }
 
-    /// Like [`interrupt_if_stopping`](Self::interrupt_if_stopping), for a worker that received a
-    /// task after its epoch began. Avoids the fence for first-in-first-out queues.
+    /// Reads the control word for a worker that has received a task after its epoch began. In Stop,
+    /// interrupts the worker: race "task start / stop". Avoids the fence for first-in-first-out
+    /// queues.
     ///
     /// These queues dequeue a task under the head lock. `shutdown_now` takes that lock between
     /// advancing the state and interrupting. If the task was dequeued before, the interrupt reaches
     /// this epoch. If after, this thread sees the state.
     ///
-    /// Returns the control word, which tells the caller whether the pool is paused.
-    pub(super) fn interrupt_if_stopped(&self, me: &ThreadContext) -> Snapshot {
+    /// The caller learns from the word whether the pool is paused.
+    pub(super) fn read_control_before_task(&self, me: &ThreadContext) -> Snapshot {
         if !matches!(self.queue(), TaskQueue::Fifo(_)) {
             fence(Ordering::SeqCst);
         }
@@ -95,12 +96,19 @@ impl PoolInner {
     }
 
     /// Advances to Terminated if the pool has nothing left to wait for.
+    ///
+    /// Race "enqueue / shutdown": every thread reads the state, calls `order` and reads the queue.
+    /// So it sees the tasks of all submitters that did not see Shutdown. Model:
+    /// `submit_against_termination`.
     pub(super) fn try_terminate(&self) {
         loop {
             let seen = self.control().load();
             let may_end = match seen.state() {
                 RunState::Running | RunState::Tidying | RunState::Terminated => false,
-                RunState::Shutdown => self.queue().is_empty(), // race "enqueue / shutdown"
+                RunState::Shutdown => {
+                    self.queue().order();
+                    self.queue().is_empty()
+                }
                 RunState::Stop => true,
             };
             if !may_end {
@@ -109,10 +117,16 @@ impl PoolInner {
             if seen.workers() > 0 {
                 return self.wake_worker_to_exit();
             }
-            if !self.workers().is_empty() {
+            // Both under the lock, which also guards the reservation of permits: a worker that has
+            // come and given its permit back since `seen` is still listed, or has wholly exited.
+            // Model: `a_worker_comes_and_leaves_against_termination`.
+            let workers = self.workers();
+            if !workers.is_empty() {
                 return; // workers are exiting, and the last one calls this again
             }
-            if self.control().try_tidy(seen) {
+            let tidied = self.control().try_tidy(seen);
+            drop(workers);
+            if tidied {
                 return self.terminate();
             }
         }

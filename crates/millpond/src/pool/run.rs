@@ -139,7 +139,7 @@ fn drop_payload(payload: Payload) {
 /// cases no other thread writes the worker's counters.
 fn run_inline(me: &WorkerIdentity, task: Task) {
     let _frame = TaskFrame::enter();
-    me.pool.interrupt_if_stopping();
+    me.pool.interrupt_new_epoch_if_stopped();
     me.worker.counters().begin_inline();
     run_task(&me.pool, &me.worker, &mut Some(task), true);
     me.worker.counters().end_inline();

@@ -174,23 +174,25 @@ impl PoolInner {
             Some(worker) => self.start_worker(&worker),
             None => Ok(()),
         };
-        let failed = matches!(started, Err(NotAdded { cause: Some(_), .. }));
+        if !matches!(started, Err(NotAdded { cause: Some(_), .. })) {
+            return;
+        }
         // Set before the read of the state. `shutdown` advances the state and then reads this flag.
-        self.set_stranded(failed);
+        self.note_stranded();
         let now = self.control().load();
-        if failed && now.workers() == 0 && now.state() == RunState::Shutdown {
+        if now.workers() == 0 && now.state() == RunState::Shutdown {
             self.hand_back(self.queue().drain()).into_iter().for_each(Task::drop_caught);
         }
     }
 
-    /// Called for a thread that waits for a queued task. Tries again to start a worker if all
-    /// earlier attempts failed. Returns false if tasks are queued and the pool has no confirmed
+    /// Called for a thread that waits for a queued task. Tries again to start a worker if the tasks
+    /// may be stranded. Returns false if tasks are queued and the pool has no confirmed
     /// worker.
     pub(super) fn retry_stranded(self: &Arc<Self>) -> bool {
         if self.queue().is_empty() {
             return true;
         }
-        if self.is_stranded() {
+        if self.has_stranded() && self.control().load().workers() == 0 {
             self.rescue_queue();
         }
         let may_add = self.may_add_worker(self.control().load(), false);

@@ -130,7 +130,7 @@ impl<'a> WorkerLoop<'a> {
         }
         self.pool.me().tell(&Event::WorkerStarted { worker: self.worker.info() });
         self.me.next_epoch();
-        self.pool.interrupt_if_stopping();
+        self.pool.interrupt_new_epoch_if_stopped();
     }
 
     /// The worker has already given its permit back. Another thread may have woken it for a task,
@@ -157,7 +157,7 @@ impl<'a> WorkerLoop<'a> {
     /// panic that no handle keeps.
     fn run_one(&self, task: &mut Option<Task>) -> bool {
         task.iter().for_each(|task| self.worker.begin_task(task));
-        if self.pool.interrupt_if_stopped(&self.me).is_paused() {
+        if self.pool.read_control_before_task(&self.me).is_paused() {
             self.hold_while_paused();
         }
         // Panics of user code are caught where it is called. This catch only protects the worker
@@ -179,21 +179,20 @@ impl<'a> WorkerLoop<'a> {
         self.pool.pause_lap(self.worker);
         self.pool.hold_while_paused();
         self.pool.resume_lap(self.worker, since);
-        self.pool.interrupt_if_stopped(&self.me);
+        self.pool.read_control_before_task(&self.me);
     }
 
     /// After a panic that no handle keeps, a JDK worker dies and is replaced. Here the thread
     /// itself is the replacement, if the pool may have one. Otherwise it gives its permit back.
     fn continues_after_panic(&self) -> bool {
         let pool = self.pool;
-        pool.queue().order(); // race "enqueue / last worker exits"
         loop {
             let seen = pool.control().load();
             if pool.may_add_worker(seen, false) && seen.workers() <= pool.settings().maximum() {
                 return true;
             }
             if pool.control().try_remove_worker(seen) {
-                return false;
+                return self.recheck_before_exit();
             }
         }
     }
@@ -224,7 +223,7 @@ impl WorkerLoop<'_> {
         fifo.pop_into(task);
         if task.is_some() {
             self.pool.submitters().notify_first();
-            self.wake_another();
+            self.pool.wake_one();
         }
     }
 
@@ -260,7 +259,7 @@ impl WorkerLoop<'_> {
             pool.queue().order(); // race "enqueue / park": `waking` was lowered, now read the queue
             match wake {
                 WakeReason::Assigned(dequeued) => {
-                    self.wake_another();
+                    pool.wake_one();
                     return Some(dequeued);
                 }
                 WakeReason::Woken => timed_out = false,
@@ -318,7 +317,7 @@ impl WorkerLoop<'_> {
             dequeued = self.search();
         }
         if dequeued.is_some() {
-            self.wake_another();
+            pool.wake_one();
         }
         dequeued
     }
@@ -344,18 +343,6 @@ impl WorkerLoop<'_> {
             false => pool.poll_undated(),
         }
     }
-
-    /// Called after this worker has taken a task. Wakes a parked worker if the queue holds more.
-    fn wake_another(&self) {
-        let pool = self.pool;
-        match pool.queue() {
-            TaskQueue::Delayed(_) => pool.wake_one(),
-            queue => {
-                let has_more = || !queue.is_empty() && !pool.is_paused();
-                pool.idle().wake_another(has_more, || pool.poll());
-            }
-        }
-    }
 }
 
 /// Parking.
@@ -374,7 +361,7 @@ impl WorkerLoop<'_> {
     /// Parks until the pool is resumed or shut down, or until the keep-alive time is over.
     fn park_paused(&self, limit: IdleLimit) -> WakeReason {
         self.pool.idle().park(&self.slot, limit.options(), false, || {
-            fence(Ordering::SeqCst); // race "change / park"
+            fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
             self.must_recheck(limit)
         })
     }
@@ -412,7 +399,7 @@ impl WorkerLoop<'_> {
         limit: IdleLimit,
     ) -> WakeReason {
         queue.park(self.pool.idle(), &self.slot, keep_alive, limit.stays, || {
-            fence(Ordering::SeqCst); // race "change / park"
+            fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
             self.must_recheck(limit) || self.no_more_tasks_will_come()
         })
     }
@@ -420,9 +407,8 @@ impl WorkerLoop<'_> {
     /// Blocks inside a queue that knows better than the pool when a task is available.
     fn block_in(&self, queue: &dyn BlockingQueue<Task>, limit: IdleLimit) -> WakeReason {
         let pool = self.pool;
-        // Race "change / park", and the same for the removal of the last task: `recheck_all` and
-        // `after_removal` interrupt listed workers, so this one lists itself before it checks
-        // again.
+        // Races "change / park" and "last removal / park": `recheck_all` and `after_removal`
+        // interrupt listed workers, so this one lists itself before it checks again.
         let key = pool.enter_queue(interrupt::current_without_callbacks(), limit.stays);
         let taken = if self.must_recheck(limit) || self.no_more_tasks_will_come() {
             Ok(None)

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use crate::support::pools::{bounded_custom, counting, factory, sized, thread_for};
-use crate::support::{Gate, LONG, SHORT, die, end, eventually, occupy};
+use crate::support::{Gate, LONG, SHORT, die, end, eventually, occupy, soon};
 use millpond::growth::{Admission, GrowthRule, Load, admit};
 use millpond::queue::{BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
 use millpond::{
@@ -456,6 +456,61 @@ fn strand_a_task(
     });
     assert_eq!((pool.pool_size(), pool.queued_count()), (0, 1));
     (pool, handle)
+}
+
+/// Strands a task while a call of the factory lasts whose thread has come and gone: the call
+/// returns when the pool has failed to start a worker for the task. Returns the task's handle.
+fn strand_a_task_during_a_start() -> (ThreadPoolExecutor, TaskHandle<u32>) {
+    let [called, fail, stranded] = [Gate::new(), Gate::new(), Gate::new()];
+    let (knock, pass, wait) = (called.clone(), fail.clone(), stranded.clone());
+    let calls = AtomicUsize::new(0);
+    let pool = sized(0, 1)
+        .keep_alive_time(Duration::ZERO)
+        .thread_factory(move |body| match calls.fetch_add(1, Ordering::Relaxed) {
+            1 => {
+                let thread = thread_for(body);
+                wait.pass();
+                thread
+            }
+            2 => {
+                knock.open();
+                pass.pass();
+                Err(io::Error::other("no thread today"))
+            }
+            0 | 3 => Err(io::Error::other("no thread today")),
+            _ => thread_for(body),
+        })
+        .build()
+        .unwrap();
+    let handle = thread::scope(|scope| {
+        let rescuer = scope.spawn(|| pool.execute(|| {})); // calls 0 and 1
+        eventually(|| pool.completed_task_count() == 1 && pool.pool_size() == 0);
+        let refused = scope.spawn(|| pool.submit(|| 1)); // calls 2 and 3
+        called.pass();
+        let handle = pool.submit(|| 2).unwrap();
+        fail.open();
+        assert_eq!(refused.join().unwrap().unwrap_err().reason(), RejectReason::SpawnFailed);
+        stranded.open();
+        rescuer.join().unwrap().unwrap();
+        handle
+    });
+    assert_eq!((pool.pool_size(), pool.queued_count()), (0, 1));
+    (pool, handle)
+}
+
+// Regression: a flag said that tasks were stranded, and the late return of the start cleared it.
+#[test]
+fn a_start_that_returns_late_does_not_hide_a_stranded_task_from_its_join() {
+    let (pool, stranded) = strand_a_task_during_a_start();
+    assert_eq!(soon(stranded).unwrap(), 2);
+    end(&pool);
+}
+
+#[test]
+fn a_start_that_returns_late_does_not_hide_a_stranded_task_from_shutdown() {
+    let (pool, stranded) = strand_a_task_during_a_start();
+    end(&pool);
+    assert_eq!(stranded.join().unwrap(), 2);
 }
 
 #[test]
