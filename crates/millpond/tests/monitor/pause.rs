@@ -1,17 +1,19 @@
 //! Pausing and resuming.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use millpond::monitor::{Actor, Event, Observer};
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
-    ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor, WorkQueue, registry,
+    ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, TaskHandle, ThreadPoolExecutor, WorkQueue,
+    registry,
 };
 
-use crate::support::{Gate, LONG, SHORT, eventually};
+use crate::support::pools::{fixed, sized};
+use crate::support::{Gate, LONG, SHORT, end, eventually, occupied, soon};
 
 fn kinds() -> Vec<(&'static str, WorkQueue)> {
     vec![
@@ -241,4 +243,54 @@ fn observers_learn_of_pauses_and_their_author() {
     let console = "paused by console: incident 17";
     let expected = [console, "resumed by the program", console, "resumed by the program: shutdown"];
     assert_eq!(*log.0.lock().unwrap(), expected);
+}
+
+/// Submits tasks each of which runs until all have begun.
+fn submit_meeting(pool: &ThreadPoolExecutor, tasks: usize) -> Vec<TaskHandle<()>> {
+    let barrier = Arc::new(Barrier::new(tasks));
+    let meet = || {
+        let barrier = Arc::clone(&barrier);
+        move || _ = barrier.wait()
+    };
+    (0..tasks).map(|_| pool.submit(meet()).unwrap()).collect()
+}
+
+// Regression: the shutdown of a paused pool woke workers but started none for the queued tasks.
+#[test]
+fn a_shutdown_of_a_paused_pool_starts_the_threads_that_its_tasks_need() {
+    let end_by: [fn(ThreadPoolExecutor); 2] = [|pool| pool.shutdown(), drop];
+    for end_by in end_by {
+        let pool = fixed(2);
+        pool.pause();
+        let tasks = submit_meeting(&pool, 2);
+        end_by(pool);
+        tasks.into_iter().for_each(|task| soon(task).unwrap());
+    }
+}
+
+// Regression: the end of a pause started threads up to the core size only.
+#[test]
+fn an_eager_pool_uses_all_its_threads_at_the_end_of_a_pause() {
+    let end_by: [fn(&ThreadPoolExecutor); 2] = [ThreadPoolExecutor::resume, ThreadPoolExecutor::shutdown];
+    for end_by in end_by {
+        let pool = sized(1, 4).eager().build().unwrap();
+        pool.pause();
+        let tasks = submit_meeting(&pool, 4);
+        end_by(&pool);
+        tasks.into_iter().for_each(|task| soon(task).unwrap());
+        end(&pool);
+    }
+}
+
+#[test]
+fn an_eager_pool_starts_no_more_threads_than_it_has_tasks_at_the_end_of_a_pause() {
+    let pool = sized(1, 8).eager().build().unwrap();
+    let gate = occupied(&pool);
+    pool.pause();
+    let tasks = submit_meeting(&pool, 3);
+    pool.resume();
+    tasks.into_iter().for_each(|task| soon(task).unwrap());
+    assert_eq!(pool.largest_pool_size(), 4);
+    gate.open();
+    end(&pool);
 }
