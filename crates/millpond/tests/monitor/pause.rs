@@ -9,7 +9,7 @@ use millpond::monitor::{Actor, Event, Observer};
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
     ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, TaskHandle, ThreadPoolExecutor, WorkQueue,
-    registry,
+    interrupt, registry,
 };
 
 use crate::support::pools::{fixed, sized};
@@ -292,5 +292,29 @@ fn an_eager_pool_starts_no_more_threads_than_it_has_tasks_at_the_end_of_a_pause(
     tasks.into_iter().for_each(|task| soon(task).unwrap());
     assert_eq!(pool.largest_pool_size(), 4);
     gate.open();
+    end(&pool);
+}
+
+// Regression: an advance of the clock during a pause did not notify a worker that joins a task.
+#[test]
+fn a_worker_runs_the_task_that_it_joins_when_it_becomes_due_during_a_pause() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build().unwrap();
+    let delay = Duration::from_millis(10);
+    let (tell, begun) = mpsc::channel();
+    let inside = pool.clone();
+    let mut outer = pool
+        .schedule(Duration::ZERO, move || {
+            let inner = inside.schedule(delay, || 7).unwrap();
+            tell.send(interrupt::current()).unwrap();
+            inner.join().unwrap()
+        })
+        .unwrap();
+    let worker = begun.recv_timeout(LONG).unwrap();
+    eventually(|| worker.is_parked());
+    pool.pause();
+    time.advance(delay);
+    assert_eq!(outer.join_timeout(LONG).expect("the inner task is due").unwrap(), 7);
+    pool.resume();
     end(&pool);
 }
