@@ -202,7 +202,7 @@ fn a_woken_worker_against_submit() {
         };
         inner.queue().order();
         if let Some(task) = assigned.or_else(|| inner.poll().map(|(task, _)| task)) {
-            inner.idle().wake_another(|| !inner.queue().is_empty(), || inner.poll());
+            inner.assign_head(|idle, head| idle.wake_another(|| !inner.queue().is_empty(), head));
             task.run();
         }
         end(&pool);

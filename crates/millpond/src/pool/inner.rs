@@ -291,14 +291,13 @@ impl PoolInner {
         self.queue.poll().inspect(|_| self.submitters.notify_first())
     }
 
-    /// Like `poll`, but does not determine how long a task of a first-in-first-out queue has
-    /// waited.
+    /// Dequeues a task, but does not determine how long a task of a first-in-first-out queue has
+    /// waited. The caller notifies the first submitter that waits for room.
     pub(super) fn poll_undated(&self) -> Option<Dequeued> {
-        let dequeued = match &self.queue {
+        match &self.queue {
             TaskQueue::Fifo(fifo) => fifo.pop().map(|task| (task, None)),
             queue => queue.poll(),
-        };
-        dequeued.inspect(|_| self.submitters.notify_first())
+        }
     }
 
     /// Wakes an idle worker if queued tasks need one. The caller has ordered itself after its
@@ -308,7 +307,7 @@ impl PoolInner {
             _ if self.control.load().is_paused() => {} // `resume` wakes all
             TaskQueue::Delayed(delayed) => delayed.ensure_watched(&self.idle),
             TaskQueue::Fifo(_) | TaskQueue::Priority(..) => {
-                self.idle.wake_another(|| !self.queue.is_empty(), || self.poll());
+                self.assign_head(|idle, head| idle.wake_another(|| !self.queue.is_empty(), head));
             }
             _ => {} // no worker parks for tasks in these queues
         }
@@ -317,7 +316,24 @@ impl PoolInner {
     /// Assigns the head of a first-in-first-out queue to a parked worker. Returns false if none is
     /// parked.
     pub(super) fn hand_head_to_idle(&self) -> bool {
-        matches!(self.queue, TaskQueue::Fifo(_)) && self.idle.hand_head_to_idle(|| self.poll())
+        matches!(self.queue, TaskQueue::Fifo(_))
+            && self.assign_head(|idle, head| idle.hand_head_to_idle(head))
+    }
+
+    /// Calls `wake`, which may wake a worker and assign the head of the queue to it. Then notifies
+    /// the first submitter that waits for room. Its waker is user code, so it runs only when the
+    /// worker is awake. Returns the result of `wake`.
+    #[inline]
+    pub(super) fn assign_head(
+        &self,
+        wake: impl FnOnce(&IdleWorkers, &mut dyn FnMut() -> Option<Dequeued>) -> bool,
+    ) -> bool {
+        let mut made_room = false;
+        let woke = wake(&self.idle, &mut || self.queue.poll().inspect(|_| made_room = true));
+        if made_room {
+            self.submitters.notify_first();
+        }
+        woke
     }
 
     pub(super) fn generation(&self) -> u64 {

@@ -221,8 +221,8 @@ impl WorkerLoop<'_> {
         let TaskQueue::Fifo(fifo) = self.pool.queue() else { return };
         fifo.pop_into(task);
         if task.is_some() {
-            self.pool.submitters().notify_first();
             self.wake_another();
+            self.pool.submitters().notify_first(); // user code, so last
         }
     }
 
@@ -308,7 +308,7 @@ impl WorkerLoop<'_> {
         if matches!(pool.queue(), TaskQueue::Handoff | TaskQueue::Blocking { .. }) {
             return None; // these queues are not polled
         }
-        let mut dequeued = pool.poll();
+        let mut dequeued = pool.queue().poll();
         // An entry of a delayed queue that could not be taken is not due.
         let waits_for_time = matches!(pool.queue(), TaskQueue::Delayed(delayed) if delayed.len() > 0);
         // Loom models of whole pools skip the search to stay small. The search has its own model.
@@ -317,11 +317,13 @@ impl WorkerLoop<'_> {
         }
         if dequeued.is_some() {
             self.wake_another();
+            pool.submitters().notify_first(); // user code, so last
         }
         dequeued
     }
 
-    /// Searches for a task and takes it. A search longer than about 2 µs pauses the lap.
+    /// Searches for a task and takes it. A search longer than about 2 µs pauses the lap. The caller
+    /// notifies the first submitter that waits for room.
     fn search(&self) -> Option<Dequeued> {
         let (pool, short, mut polls) = (self.pool, backoff::polls_of_short_search(), 0);
         let found = pool.idle().search(|| {
@@ -338,7 +340,7 @@ impl WorkerLoop<'_> {
         pool.queue().order(); // race "enqueue / park": a searching worker counts as waking
         match pool.is_paused() {
             true => None,
-            false if polls > short => pool.poll(),
+            false if polls > short => pool.queue().poll(),
             false => pool.poll_undated(),
         }
     }
@@ -350,7 +352,7 @@ impl WorkerLoop<'_> {
             TaskQueue::Delayed(_) => pool.wake_one(),
             queue => {
                 let has_more = || !queue.is_empty() && !pool.is_paused();
-                pool.idle().wake_another(has_more, || pool.poll());
+                pool.assign_head(|idle, head| idle.wake_another(has_more, head));
             }
         }
     }
