@@ -374,7 +374,8 @@ impl WorkerLoop<'_> {
     /// Parks until the pool is resumed or shut down, or until the keep-alive time is over.
     fn park_paused(&self, limit: IdleLimit) -> WakeReason {
         self.pool.idle().park(&self.slot, limit.options(), false, || {
-            fence(Ordering::SeqCst); // race "change / park"
+            fence(Ordering::SeqCst); // races "change / park" and "wait for room / make room"
+            self.pool.submitters().notify_first(); // a parked worker is room for a task
             self.must_recheck(limit)
         })
     }

@@ -9,11 +9,11 @@ use millpond::monitor::{Actor, Event, Observer};
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
     ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, TaskHandle, ThreadPoolExecutor, WorkQueue,
-    interrupt, registry,
+    interrupt, policy, registry,
 };
 
 use crate::support::pools::{fixed, sized};
-use crate::support::{Gate, LONG, SHORT, end, eventually, occupied, soon};
+use crate::support::{Gate, LONG, SHORT, block, end, eventually, occupied, soon};
 
 fn kinds() -> Vec<(&'static str, WorkQueue)> {
     vec![
@@ -292,6 +292,28 @@ fn an_eager_pool_starts_no_more_threads_than_it_has_tasks_at_the_end_of_a_pause(
     tasks.into_iter().for_each(|task| soon(task).unwrap());
     assert_eq!(pool.largest_pool_size(), 4);
     gate.open();
+    end(&pool);
+}
+
+// Regression: a worker that parked in a paused pool did not notify the submitters.
+#[test]
+fn a_blocked_submitter_enters_when_a_worker_of_the_paused_pool_parks() {
+    let builder = sized(1, 1).work_queue(WorkQueue::array(1));
+    let pool = builder.rejected_execution_handler(policy::Block::forever()).build().unwrap();
+    let gate = occupied(&pool);
+    let first = pool.submit(|| 1).unwrap();
+    let (send, receive) = mpsc::channel();
+    thread::scope(|s| {
+        let pool = &pool;
+        pool.pause();
+        let blocked = block(s, move || send.send(pool.submit(|| 2).unwrap()).unwrap());
+        gate.open();
+        let entered = receive.recv_timeout(LONG);
+        pool.resume(); // before a failure, so that the thread ends
+        blocked.join();
+        assert_eq!(soon(entered.expect("the parked worker takes the queued task")).unwrap(), 2);
+    });
+    assert_eq!(soon(first).unwrap(), 1);
     end(&pool);
 }
 

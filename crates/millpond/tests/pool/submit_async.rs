@@ -556,3 +556,24 @@ fn a_waker_may_join_a_task_while_its_future_enters() {
     assert_eq!(soon(entered.unwrap()).unwrap(), 3);
     end(&pool);
 }
+
+// Regression: a worker that parked in a paused pool did not notify the submitters, although it
+// takes the head of a full queue.
+#[test]
+fn a_worker_that_parks_in_a_paused_pool_is_room_which_is_passed_on() {
+    let (pool, queued, gate) = full(policy::Abort);
+    let mut futures = [waiting(&pool, || 3), waiting(&pool, || 4)];
+    pool.pause();
+    futures.iter_mut().for_each(|future| assert!(future.poll().is_pending()));
+    let seen = futures.each_ref().map(|future| future.bell.rings());
+    gate.open();
+    let [first, mut second] = futures;
+    first.bell.wait(seen[0]);
+    assert_eq!(second.bell.rings(), seen[1]);
+    drop(first);
+    second.bell.wait(seen[1]);
+    let Poll::Ready(entered) = second.poll() else { panic!("the worker takes the queued task") };
+    pool.resume();
+    assert_eq!((soon(queued).unwrap(), soon(entered.unwrap()).unwrap()), (2, 4));
+    end(&pool);
+}
