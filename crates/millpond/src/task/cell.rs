@@ -68,7 +68,8 @@ impl<T, W> TaskCell<T, W> {
 
     #[cold]
     fn drop_waker(&self) {
-        drop_caught(self.waker.lock().take()); // a waker may be user code
+        let waker = self.waker.lock().take();
+        drop_caught(waker); // a waker may be user code: not under the lock
     }
 
     pub(crate) fn state(&self) -> TaskState {
