@@ -53,7 +53,8 @@ pub(super) struct PoolInner {
     in_queue: Mutex<WaitList<InQueue>>,
     /// Number of accepted tasks that are not settled, including a task whose admission is in
     /// progress. Counted by eager pools only. Decremented before a handle resolves, so a submit
-    /// after a join finds the worker free.
+    /// after a join finds the worker free. Too low for a while after the owner of a custom queue
+    /// has added tasks to it.
     outstanding: AtomicUsize,
     /// True if a queued task's thread could not be started and the pool has no other worker.
     stranded: AtomicBool,
@@ -389,7 +390,9 @@ impl PoolInner {
     /// Removes a counted task that was settled, or that left without having run.
     pub(super) fn remove_outstanding(&self) {
         if self.config.rule == GrowthRule::Eager {
-            self.outstanding.fetch_sub(1, Ordering::SeqCst);
+            // The owner of a custom queue may have added the task, which was not counted then.
+            let one_less = |count: usize| Some(count.saturating_sub(1));
+            _ = self.outstanding.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
         }
     }
 
