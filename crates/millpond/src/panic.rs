@@ -25,6 +25,24 @@ pub(crate) fn drop_caught<V>(value: V) {
     }
 }
 
+/// Returns the first payload, or the value if nothing has panicked. Everything else is dropped
+/// here, and not while the caller unwinds: a panic of a destructor would then abort the process.
+pub(crate) fn value_or_first<R>(
+    result: std::thread::Result<R>,
+    payloads: impl Iterator<Item = Box<dyn std::any::Any + Send>>,
+) -> std::thread::Result<R> {
+    payloads.fold(result, |result, payload| match result {
+        Ok(value) => {
+            drop_caught(value);
+            Err(payload)
+        }
+        first => {
+            drop_caught(payload);
+            first
+        }
+    })
+}
+
 #[cold]
 fn drop_payload(payload: Box<dyn std::any::Any + Send>) {
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {

@@ -225,7 +225,7 @@ fn a_woken_worker_against_submit() {
         };
         inner.queue().order();
         if let Some(task) = assigned.or_else(|| inner.poll().map(|(task, _)| task)) {
-            inner.idle().wake_one_if(|| !inner.queue().is_empty(), || inner.poll());
+            inner.assign_head(|idle, head| idle.wake_one_if(|| !inner.queue().is_empty(), head));
             task.run();
         }
         end(&pool);

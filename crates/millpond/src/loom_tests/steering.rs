@@ -161,6 +161,21 @@ fn pause_against_shutdown() {
     });
 }
 
+/// Race "wait for room / make room", where the room is a worker that parks in a paused pool.
+#[test]
+fn waiting_for_room_against_parking_in_a_paused_pool() {
+    model_first(10_000, || {
+        let pool = pool(WorkQueue::array(1));
+        pool.set_rejected_execution_handler(crate::policy::Block::forever());
+        pool.pause();
+        assert!(pool.prestart_core_thread());
+        pool.execute(|| {}).unwrap();
+        pool.execute(|| {}).unwrap(); // enters when the worker has taken the first task
+        assert_eq!((pool.queued_count(), pool.inner().submitters().is_empty()), (1, true));
+        end(&pool);
+    });
+}
+
 /// Tasks of a scheduled pool that become due during a pause wait, and run after it.
 #[test]
 fn pause_and_resume_against_a_due_task() {

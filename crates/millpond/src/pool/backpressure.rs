@@ -79,6 +79,8 @@ impl PoolInner {
         !seen.is_running()
             || seen.workers() < self.settings().maximum()
             || self.queue().has_room(self.idle()) && !self.queue_is_overdue()
+            // The parked worker takes the head of a full queue.
+            || matches!(self.queue(), TaskQueue::Fifo(_)) && self.idle().has_parked()
     }
 
     /// Waits for room for a short time without parking: if tasks are short, parking for every slot

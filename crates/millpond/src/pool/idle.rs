@@ -254,6 +254,9 @@ impl IdleWorkers {
     /// Wakes a parked worker if [`should_wake`](Self::should_wake) is true. `dequeue` takes a task
     /// for the worker out of the queue. So the task leaves the queue now, and not when the thread
     /// runs. The caller has ordered itself after its push.
+    ///
+    /// `dequeue` must not run user code, here and in the methods below. The worker is neither
+    /// listed nor woken while it runs, so no thread would wake a worker for a task of that code.
     pub(super) fn wake_one(&self, dequeue: impl FnOnce() -> Option<Dequeued>) {
         if self.state.should_wake() {
             self.wake_newest(dequeue);
@@ -262,16 +265,14 @@ impl IdleWorkers {
 
     /// Like `wake_one`, for a caller that may have taken the last task: wakes a worker only if
     /// `queue_has_tasks` returns true. The submitter of the next task may have woken no worker
-    /// because the caller was waking.
+    /// because the caller was waking. Returns true if it woke a worker.
     #[inline]
     pub(super) fn wake_one_if(
         &self,
         queue_has_tasks: impl FnOnce() -> bool,
         dequeue: impl FnOnce() -> Option<Dequeued>,
-    ) {
-        if self.state.should_wake() && queue_has_tasks() {
-            self.wake_newest(dequeue);
-        }
+    ) -> bool {
+        self.state.should_wake() && queue_has_tasks() && self.wake_newest(dequeue)
     }
 
     /// Gives the head of a full queue to a parked worker, even if another is waking. Returns false

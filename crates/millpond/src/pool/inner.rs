@@ -53,7 +53,8 @@ pub(super) struct PoolInner {
     in_queue: Mutex<WaitList<InQueue>>,
     /// Number of accepted tasks that are not settled, including a task whose admission is in
     /// progress. Counted by eager pools only. Decremented before a handle resolves, so a submit
-    /// after a join finds the worker free.
+    /// after a join finds the worker free. Too low for a while after the owner of a custom queue
+    /// has added tasks to it.
     outstanding: AtomicUsize,
     /// True once a failed start has left queued tasks without a worker. Never cleared: a late clear
     /// would hide tasks that were stranded in the meantime. While it is false, the pool starts no
@@ -293,14 +294,13 @@ impl PoolInner {
         self.queue.poll().inspect(|_| self.submitters.notify_first())
     }
 
-    /// Like `poll`, but does not determine how long a task of a first-in-first-out queue has
-    /// waited.
+    /// Dequeues a task, but does not determine how long a task of a first-in-first-out queue has
+    /// waited. The caller notifies the first submitter that waits for room.
     pub(super) fn poll_undated(&self) -> Option<Dequeued> {
-        let dequeued = match &self.queue {
+        match &self.queue {
             TaskQueue::Fifo(fifo) => fifo.pop().map(|task| (task, None)),
             queue => queue.poll(),
-        };
-        dequeued.inspect(|_| self.submitters.notify_first())
+        }
     }
 
     /// Wakes an idle worker if queued tasks need one. For submitters, for workers that have taken a
@@ -311,7 +311,9 @@ impl PoolInner {
         match &self.queue {
             TaskQueue::Delayed(delayed) if may_start() => delayed.ensure_watched(&self.idle),
             TaskQueue::Fifo(_) | TaskQueue::Priority(..) => {
-                self.idle.wake_one_if(|| !self.queue.is_empty() && may_start(), || self.poll());
+                self.assign_head(|idle, head| {
+                    idle.wake_one_if(|| !self.queue.is_empty() && may_start(), head)
+                });
             }
             _ => {} // no worker parks for tasks in these queues
         }
@@ -320,7 +322,24 @@ impl PoolInner {
     /// Assigns the head of a first-in-first-out queue to a parked worker. Returns false if none is
     /// parked.
     pub(super) fn hand_head_to_idle(&self) -> bool {
-        matches!(self.queue, TaskQueue::Fifo(_)) && self.idle.hand_head_to_idle(|| self.poll())
+        matches!(self.queue, TaskQueue::Fifo(_))
+            && self.assign_head(|idle, head| idle.hand_head_to_idle(head))
+    }
+
+    /// Calls `wake`, which may wake a worker and assign the head of the queue to it. Then notifies
+    /// the first submitter that waits for room. Its waker is user code, so it runs only when the
+    /// worker is awake. Returns the result of `wake`.
+    #[inline]
+    pub(super) fn assign_head(
+        &self,
+        wake: impl FnOnce(&IdleWorkers, &mut dyn FnMut() -> Option<Dequeued>) -> bool,
+    ) -> bool {
+        let mut made_room = false;
+        let woke = wake(&self.idle, &mut || self.queue.poll().inspect(|_| made_room = true));
+        if made_room {
+            self.submitters.notify_first();
+        }
+        woke
     }
 
     pub(super) fn generation(&self) -> u64 {
@@ -376,7 +395,9 @@ impl PoolInner {
     /// Removes a counted task that was settled, or that left without having run.
     pub(super) fn remove_outstanding(&self) {
         if self.config.rule == GrowthRule::Eager {
-            self.outstanding.fetch_sub(1, Ordering::SeqCst);
+            // The owner of a custom queue may have added the task, which was not counted then.
+            let one_less = |count: usize| Some(count.saturating_sub(1));
+            _ = self.outstanding.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
         }
     }
 

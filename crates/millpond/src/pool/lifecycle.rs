@@ -42,6 +42,7 @@ impl PoolInner {
         self.recheck_all();
         if before.is_some_and(Snapshot::is_paused) {
             self.resumed_by_shutdown();
+            self.start_for_queued(usize::MAX); // as in `resume`
         }
         if self.has_stranded() {
             self.rescue_queue();

@@ -116,9 +116,9 @@ impl PoolInner {
 
 impl TimeListener for PoolInner {
     fn time_moved(&self) {
-        if let Some(delayed) = self.delayed_queue()
-            && !self.is_paused()
-        {
+        let Some(delayed) = self.delayed_queue() else { return };
+        delayed.notify_joiners(); // a worker runs the task that it joins even during a pause
+        if !self.is_paused() {
             delayed.time_moved(self.idle());
             self.wait_for_busy_workers(delayed);
         }

@@ -116,20 +116,6 @@ impl RejectedExecutionHandler for Discard {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DiscardOldest;
 
-impl RejectedExecutionHandler for DiscardOldest {
-    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
-        if pool.is_shutdown() {
-            task.drop_caught();
-            return Ok(());
-        }
-        if pool.inner().drop_oldest() {
-            pool.execute_task(task)
-        } else {
-            Abort.rejected_execution(task, pool)
-        }
-    }
-}
-
 /// Blocks the submitter until the pool has room (backpressure).
 ///
 /// The wait ends with an error when the pool is shut down, when the timeout passes

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::ThreadPoolExecutor;
+use super::growth::GrowthRule;
 use super::inner::PoolInner;
 use super::policy::{Handler, RejectedExecutionHandler};
 use super::queue::TaskQueue;
@@ -97,10 +98,19 @@ impl PoolInner {
         }
     }
 
-    /// Starts at most `wanted` core threads for queued tasks.
+    /// Starts at most `wanted` threads for queued tasks: up to the core size, or in an eager pool
+    /// up to the maximum size while no worker is free.
     pub(super) fn start_for_queued(self: &Arc<Self>, wanted: usize) {
+        let limit = match self.rule() {
+            GrowthRule::QueueFirst => Limit::Core,
+            GrowthRule::Eager => Limit::Maximum,
+        };
         let mut wanted = wanted.min(self.queue().try_len().unwrap_or(usize::MAX));
-        while wanted > 0 && self.add_worker(None, Limit::Core).is_ok() && !self.queue().is_empty() {
+        while wanted > 0
+            && !self.has_free_worker(self.control().load())
+            && self.add_worker(None, limit).is_ok()
+            && !self.queue().is_empty()
+        {
             wanted -= 1;
         }
     }

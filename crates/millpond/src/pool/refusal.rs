@@ -4,7 +4,7 @@
 use super::ThreadPoolExecutor;
 use super::admission::{IntoTask, Refusal, Refused, RoomCheck};
 use super::counters::{Counter, Often};
-use super::policy::KnownPolicy;
+use super::policy::{DiscardOldest, KnownPolicy, RejectedExecutionHandler};
 use crate::executor::{RejectReason, Rejected};
 use crate::monitor::Event;
 use crate::panic::catch;
@@ -63,7 +63,10 @@ impl ThreadPoolExecutor {
         self.count_rejected(refusal.task(), refusal.reason());
         let is_running = !self.is_shutdown();
         match known {
-            KnownPolicy::DiscardOldest if is_running => return self.replace_oldest(refusal),
+            KnownPolicy::DiscardOldest if is_running => {
+                let answered = self.replace_oldest(refusal);
+                return answered.map(|counter| pool.counters().add(counter));
+            }
             KnownPolicy::CallerRuns if is_running => pool.counters().add(Counter::CallerRan),
             KnownPolicy::CallerRuns | KnownPolicy::Discard | KnownPolicy::DiscardOldest => {
                 pool.counters().add(Counter::Discarded);
@@ -77,13 +80,28 @@ impl ThreadPoolExecutor {
         answered
     }
 
-    /// Applies the policy `DiscardOldest` in a running pool.
-    fn replace_oldest(&self, refusal: Refusal) -> Result<(), Rejected> {
-        if !self.inner().drop_oldest() {
-            return Err(refusal.into_rejected(self.inner()));
+    /// Applies the policy `DiscardOldest` to a task that a running pool has refused. Returns the
+    /// counter for the answer.
+    ///
+    /// The bound of the queue may have been lowered below its length, so this evicts until there is
+    /// room. The task has been counted as rejected, and is not counted again.
+    pub(super) fn replace_oldest(&self, mut refusal: Refusal) -> Result<Counter, Rejected> {
+        let pool = self.inner();
+        while pool.drop_oldest() {
+            match pool.admit_task(refusal.into_task(), RoomCheck::Hint) {
+                Ok(()) => return Ok(Counter::Evicted),
+                Err(again) => refusal = *again,
+            }
+            match refusal.reason() {
+                RejectReason::Saturated => {}
+                RejectReason::Shutdown => {
+                    refusal.into_task().drop_caught();
+                    return Ok(Counter::Discarded);
+                }
+                _ => break,
+            }
         }
-        self.inner().counters().add(Counter::Evicted);
-        self.execute_task(refusal.into_task())
+        Err(refusal.into_rejected(pool))
     }
 
     /// Counts a refused task, notifies observers and hooks, and builds the error. Does not apply
@@ -100,5 +118,16 @@ impl ThreadPoolExecutor {
         if let Some(hooks) = pool.hooks() {
             catch(|| hooks.rejected(task.info(), reason));
         }
+    }
+}
+
+impl RejectedExecutionHandler for DiscardOldest {
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        if pool.is_shutdown() {
+            task.drop_caught();
+            return Ok(());
+        }
+        // The pool counts the answer of the calling policy.
+        pool.replace_oldest(Refusal::new(task, RejectReason::Saturated)).map(drop)
     }
 }

@@ -33,7 +33,7 @@ use std::time::Instant;
 use super::ThreadPoolExecutor;
 use crate::executor::TrySubmitError;
 use crate::interrupt::{ThreadContext, Wake};
-use crate::panic::{catch, drop_caught};
+use crate::panic::{catch, drop_caught, value_or_first};
 use crate::sync::backoff::Backoff;
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicUsize, Mutex, Ordering};
 use crate::task::{
@@ -436,11 +436,8 @@ pub(super) fn scope<'env, R>(
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     drop(end);
     let panics = mem::take(&mut *scope.state.panics.lock());
-    let task_panic = panics.iter().find_map(|slot| slot.lock().take());
-    match (result, task_panic) {
-        (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
-        (Ok(value), None) => value,
-    }
+    let payloads = panics.iter().filter_map(|slot| slot.lock().take());
+    value_or_first(result, payloads).unwrap_or_else(|payload| resume_unwind(payload))
 }
 
 /// A handle to the result of a scoped task; see [`Scope::submit`].

@@ -222,8 +222,8 @@ impl WorkerLoop<'_> {
         let TaskQueue::Fifo(fifo) = self.pool.queue() else { return };
         fifo.pop_into(task);
         if task.is_some() {
-            self.pool.submitters().notify_first();
             self.pool.wake_one();
+            self.pool.submitters().notify_first(); // user code, so last
         }
     }
 
@@ -309,7 +309,7 @@ impl WorkerLoop<'_> {
         if matches!(pool.queue(), TaskQueue::Handoff | TaskQueue::Blocking { .. }) {
             return None; // these queues are not polled
         }
-        let mut dequeued = pool.poll();
+        let mut dequeued = pool.queue().poll();
         // An entry of a delayed queue that could not be taken is not due.
         let waits_for_time = matches!(pool.queue(), TaskQueue::Delayed(delayed) if delayed.len() > 0);
         // Loom models of whole pools skip the search to stay small. The search has its own model.
@@ -318,11 +318,13 @@ impl WorkerLoop<'_> {
         }
         if dequeued.is_some() {
             pool.wake_one();
+            pool.submitters().notify_first(); // user code, so last
         }
         dequeued
     }
 
-    /// Searches for a task and takes it. A search longer than about 2 µs pauses the lap.
+    /// Searches for a task and takes it. A search longer than about 2 µs pauses the lap. The caller
+    /// notifies the first submitter that waits for room.
     fn search(&self) -> Option<Dequeued> {
         let (pool, short, mut polls) = (self.pool, backoff::polls_of_short_search(), 0);
         let found = pool.idle().search(|| {
@@ -339,7 +341,7 @@ impl WorkerLoop<'_> {
         pool.queue().order(); // race "enqueue / park": a searching worker counts as waking
         match pool.is_paused() {
             true => None,
-            false if polls > short => pool.poll(),
+            false if polls > short => pool.queue().poll(),
             false => pool.poll_undated(),
         }
     }
@@ -361,7 +363,9 @@ impl WorkerLoop<'_> {
     /// Parks until the pool is resumed or shut down, or until the keep-alive time is over.
     fn park_paused(&self, limit: IdleLimit) -> WakeReason {
         self.pool.idle().park(&self.slot, limit.options(), false, || {
-            fence(Ordering::SeqCst); // race "last removal / park": pairs with `after_removal`
+            // Races "last removal / park" (pairs with `after_removal`) and "wait for room / make room".
+            fence(Ordering::SeqCst);
+            self.pool.submitters().notify_first(); // a parked worker is room for a task
             self.must_recheck(limit)
         })
     }

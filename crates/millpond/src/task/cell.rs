@@ -31,7 +31,7 @@ use super::word::Word;
 use super::work::{CellWork, RunEvent, Work, report_panic};
 use super::work_cell::{RunGuard, WorkCell};
 use crate::interrupt::wait::WaitCell;
-use crate::interrupt::{ThreadContext, Wake};
+use crate::interrupt::{TaskFrame, ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::SpinLock;
 use crate::sync::backoff::snooze_as_it_paid;
@@ -68,7 +68,8 @@ impl<T, W> TaskCell<T, W> {
 
     #[cold]
     fn drop_waker(&self) {
-        drop_caught(self.waker.lock().take()); // a waker may be user code
+        let waker = self.waker.lock().take();
+        drop_caught(waker); // a waker may be user code: not under the lock
     }
 
     pub(crate) fn state(&self) -> TaskState {
@@ -261,6 +262,9 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
     }
 
     fn expire(&self, settle: &mut dyn FnMut(Shed)) -> bool {
+        // The captures may be dropped on the thread of a submitter. An interrupt for this task must
+        // not reach the task or thread that submits.
+        let _frame = TaskFrame::enter();
         let Some((work, guard)) = self.begin() else { return false };
         work.drop_caught();
         match guard.into_running().finish() {

@@ -1,17 +1,19 @@
 //! Pausing and resuming.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use millpond::monitor::{Actor, Event, Observer};
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
-    ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor, WorkQueue, registry,
+    ManualClock, PoolRef, ScheduledThreadPoolExecutor, Task, TaskHandle, ThreadPoolExecutor, WorkQueue,
+    interrupt, policy, registry,
 };
 
-use crate::support::{Gate, LONG, SHORT, block, eventually};
+use crate::support::pools::{fixed, sized};
+use crate::support::{Gate, LONG, SHORT, block, end, eventually, occupied, soon};
 
 fn kinds() -> Vec<(&'static str, WorkQueue)> {
     vec![
@@ -287,4 +289,100 @@ fn a_paused_worker_exits_when_the_last_task_that_it_stays_for_is_cancelled() {
         assert!(pool.is_paused(), "{kind}");
         pool.close();
     }
+}
+
+/// Submits tasks each of which runs until all have begun.
+fn submit_meeting(pool: &ThreadPoolExecutor, tasks: usize) -> Vec<TaskHandle<()>> {
+    let barrier = Arc::new(Barrier::new(tasks));
+    let meet = || {
+        let barrier = Arc::clone(&barrier);
+        move || _ = barrier.wait()
+    };
+    (0..tasks).map(|_| pool.submit(meet()).unwrap()).collect()
+}
+
+// Regression: the shutdown of a paused pool woke workers but started none for the queued tasks.
+#[test]
+fn a_shutdown_of_a_paused_pool_starts_the_threads_that_its_tasks_need() {
+    let end_by: [fn(ThreadPoolExecutor); 2] = [|pool| pool.shutdown(), drop];
+    for end_by in end_by {
+        let pool = fixed(2);
+        pool.pause();
+        let tasks = submit_meeting(&pool, 2);
+        end_by(pool);
+        tasks.into_iter().for_each(|task| soon(task).unwrap());
+    }
+}
+
+// Regression: the end of a pause started threads up to the core size only.
+#[test]
+fn an_eager_pool_uses_all_its_threads_at_the_end_of_a_pause() {
+    let end_by: [fn(&ThreadPoolExecutor); 2] = [ThreadPoolExecutor::resume, ThreadPoolExecutor::shutdown];
+    for end_by in end_by {
+        let pool = sized(1, 4).eager().build().unwrap();
+        pool.pause();
+        let tasks = submit_meeting(&pool, 4);
+        end_by(&pool);
+        tasks.into_iter().for_each(|task| soon(task).unwrap());
+        end(&pool);
+    }
+}
+
+#[test]
+fn an_eager_pool_starts_no_more_threads_than_it_has_tasks_at_the_end_of_a_pause() {
+    let pool = sized(1, 8).eager().build().unwrap();
+    let gate = occupied(&pool);
+    pool.pause();
+    let tasks = submit_meeting(&pool, 3);
+    pool.resume();
+    tasks.into_iter().for_each(|task| soon(task).unwrap());
+    assert_eq!(pool.largest_pool_size(), 4);
+    gate.open();
+    end(&pool);
+}
+
+// Regression: a worker that parked in a paused pool did not notify the submitters.
+#[test]
+fn a_blocked_submitter_enters_when_a_worker_of_the_paused_pool_parks() {
+    let builder = sized(1, 1).work_queue(WorkQueue::array(1));
+    let pool = builder.rejected_execution_handler(policy::Block::forever()).build().unwrap();
+    let gate = occupied(&pool);
+    let first = pool.submit(|| 1).unwrap();
+    let (send, receive) = mpsc::channel();
+    thread::scope(|s| {
+        let pool = &pool;
+        pool.pause();
+        let blocked = block(s, move || send.send(pool.submit(|| 2).unwrap()).unwrap());
+        gate.open();
+        let entered = receive.recv_timeout(LONG);
+        pool.resume(); // before a failure, so that the thread ends
+        blocked.join();
+        assert_eq!(soon(entered.expect("the parked worker takes the queued task")).unwrap(), 2);
+    });
+    assert_eq!(soon(first).unwrap(), 1);
+    end(&pool);
+}
+
+// Regression: an advance of the clock during a pause did not notify a worker that joins a task.
+#[test]
+fn a_worker_runs_the_task_that_it_joins_when_it_becomes_due_during_a_pause() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder().core_pool_size(1).clock(time.clock()).build().unwrap();
+    let delay = Duration::from_millis(10);
+    let (tell, begun) = mpsc::channel();
+    let inside = pool.clone();
+    let mut outer = pool
+        .schedule(Duration::ZERO, move || {
+            let inner = inside.schedule(delay, || 7).unwrap();
+            tell.send(interrupt::current()).unwrap();
+            inner.join().unwrap()
+        })
+        .unwrap();
+    let worker = begun.recv_timeout(LONG).unwrap();
+    eventually(|| worker.is_parked());
+    pool.pause();
+    time.advance(delay);
+    assert_eq!(outer.join_timeout(LONG).expect("the inner task is due").unwrap(), 7);
+    pool.resume();
+    end(&pool);
 }

@@ -611,3 +611,21 @@ fn an_eager_pool_counts_tasks_that_panic_are_cancelled_or_removed_out_again() {
     assert_eq!(pool.largest_pool_size(), 2);
     end(&pool);
 }
+
+// Regression: such a task was not counted as accepted but as settled, and the count wrapped around.
+#[test]
+fn an_eager_pool_grows_after_its_owner_has_put_tasks_into_the_queue() {
+    let queue = Arc::new(LinkedBlockingQueue::unbounded());
+    let builder = sized(1, 2).work_queue(WorkQueue::custom(Arc::clone(&queue)));
+    let pool = builder.eager().build().unwrap();
+    assert!(pool.prestart_core_thread());
+    queue.offer(Task::new(|| {})).unwrap();
+    eventually(|| (pool.completed_task_count(), pool.active_count()) == (1, 0));
+    let gate = Gate::new();
+    occupy(&pool, &gate);
+    let mut second = pool.submit(|| 7).unwrap();
+    let joined = second.join_timeout(LONG);
+    gate.open();
+    assert_eq!(joined.expect("a second thread").unwrap(), 7);
+    end(&pool);
+}

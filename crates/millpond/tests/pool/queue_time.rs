@@ -13,7 +13,7 @@ use crate::support::pools::{bounded_custom, sized};
 use crate::support::{Counter, Gate, PanicsOnDrop, assert_balanced, block, end, eventually, occupied, soon};
 use millpond::{
     Builder, ConfigError, Hooks, JoinError, ManualClock, RejectReason, RejectedExecutionHandler, Task,
-    TaskHandle, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, policy,
+    TaskHandle, TaskInfo, TaskOf, TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
 const LIMIT: Duration = Duration::from_millis(100);
@@ -155,6 +155,43 @@ fn every_policy_has_its_say_when_the_queue_is_overdue() {
     let new = pool.submit(|| 2).unwrap();
     assert_expired(old); // at once: the thread is still busy
     assert_eq!((pool.stats().expired, pool.stats().handed_back, pool.queued_count()), (1, 0, 1));
+    gate.open();
+    assert_eq!(soon(new).unwrap(), 2);
+    end(&pool);
+    assert_balanced(&pool.stats());
+}
+
+/// Opens a gate when it is dropped, and waits for another one.
+struct MeetsOnDrop {
+    begun: Gate,
+    go_on: Gate,
+}
+
+impl Drop for MeetsOnDrop {
+    fn drop(&mut self) {
+        self.begun.open();
+        self.go_on.pass();
+    }
+}
+
+// Regression: the expiring task counted as running on the submitter's thread.
+#[test]
+fn a_cancel_of_an_expiring_task_does_not_interrupt_the_submitter() {
+    let (pool, clock) = limited(|builder| builder.rejected_execution_handler(policy::DiscardOldest));
+    let gate = occupied(&pool);
+    let (begun, go_on) = (Gate::new(), Gate::new());
+    let captured = MeetsOnDrop { begun: begun.clone(), go_on: go_on.clone() };
+    let old = pool.submit(move || drop(captured)).unwrap();
+    clock.advance(LIMIT + TICK);
+    let new = thread::scope(|s| {
+        s.spawn(move || {
+            begun.pass();
+            old.cancel(true);
+            go_on.open();
+        });
+        pool.submit(|| 2).unwrap()
+    });
+    assert!(!interrupt::is_interrupted());
     gate.open();
     assert_eq!(soon(new).unwrap(), 2);
     end(&pool);

@@ -7,7 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::support::pools::sized;
-use crate::support::{Gate, LONG, SHORT, Wrapped, block, die, end, eventually, interrupt_myself, occupy};
+use crate::support::{
+    Gate, LONG, SHORT, Wrapped, block, die, end, eventually, in_a_process_of_its_own, interrupt_myself,
+    occupy,
+};
+use millpond::monitor::Change;
 use millpond::queue::{LinkedBlockingQueue, PriorityBlockingQueue};
 use millpond::{
     Hooks, InvokeError, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task, TaskHandle,
@@ -418,6 +422,60 @@ fn discard_oldest_evicts_the_head_of_the_queue() {
 
 fn bounded_custom(capacity: usize) -> WorkQueue {
     WorkQueue::custom(Wrapped { capacity, ..Wrapped::new(LinkedBlockingQueue::unbounded()) })
+}
+
+/// Counts calls of `rejected`.
+#[derive(Default)]
+struct Rejections(AtomicUsize);
+
+impl Hooks for Rejections {
+    fn rejected(&self, _: &TaskInfo, _: RejectReason) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Fills the queue of a busy pool, lowers its bound to one, and submits a task.
+fn submit_above_a_lowered_bound(policy: impl RejectedExecutionHandler, queued: usize) {
+    let hooks = Arc::new(Rejections::default());
+    let builder = sized(1, 1).work_queue(WorkQueue::array(queued)).hooks(Arc::clone(&hooks));
+    let pool = builder.rejected_execution_handler(policy).build().unwrap();
+    let gate = Gate::new();
+    occupy(&pool, &gate);
+    (0..queued).for_each(|_| pool.execute(|| {}).unwrap());
+    pool.reconfigure(Change::new().queue_capacity(1)).unwrap();
+    let last = pool.submit(|| 7).unwrap();
+    assert_eq!((pool.queued_tasks(), hooks.0.load(Ordering::Relaxed)), (vec![last.id()], 1));
+    let stats = pool.stats();
+    assert_eq!((stats.rejected, stats.handed_back), (1, queued as u64));
+    gate.open();
+    assert_eq!(last.join().unwrap(), 7);
+    end(&pool);
+}
+
+/// A custom policy that forwards to `DiscardOldest`.
+struct Forwards;
+
+impl RejectedExecutionHandler for Forwards {
+    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+        policy::DiscardOldest.rejected_execution(task, pool)
+    }
+}
+
+// Regression: each eviction was a rejection of the same task.
+#[test]
+fn discard_oldest_rejects_a_task_once_however_many_it_evicts() {
+    submit_above_a_lowered_bound(policy::DiscardOldest, 10);
+    submit_above_a_lowered_bound(Forwards, 10);
+}
+
+// Regression: each eviction was a recursive call, so the stack overflowed.
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn discard_oldest_evicts_any_number_of_tasks() {
+    in_a_process_of_its_own("rejection::discard_oldest_evicts_any_number_of_tasks", || {
+        submit_above_a_lowered_bound(policy::DiscardOldest, 100_000);
+        submit_above_a_lowered_bound(Forwards, 100_000);
+    });
 }
 
 // REJ-017

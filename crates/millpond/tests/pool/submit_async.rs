@@ -5,7 +5,7 @@ use std::error::Error;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
@@ -525,4 +525,55 @@ fn two_hundred_tasks_of_a_tokio_runtime_wait_for_room() {
     assert_eq!(sum, (0..200).map(|n| n * n).sum());
     end(&pool);
     assert_eq!((pool.stats().submitted, pool.stats().rejected), (200, 0));
+}
+
+/// A waker that submits a task and joins it.
+struct JoinsATask(ThreadPoolExecutor);
+
+impl Wake for JoinsATask {
+    fn wake(self: Arc<Self>) {
+        self.0.submit(|| ()).unwrap().join().unwrap();
+    }
+}
+
+// Regression: the waker ran after the only worker had been chosen and before it was woken.
+#[test]
+fn a_waker_may_join_a_task_while_its_future_enters() {
+    let (pool, queued, gate) = full(policy::Abort);
+    let mut future = waiting(&pool, || 3);
+    gate.open();
+    assert_eq!(soon(queued).unwrap(), 2);
+    eventually(|| future.is_woken() && pool.parked_workers().all == 1);
+    let waker = Waker::from(Arc::new(JoinsATask(pool.clone())));
+    let (send, polled) = mpsc::channel();
+    let polling = thread::spawn(move || {
+        send.send(future.future.as_mut().poll(&mut Context::from_waker(&waker))).unwrap();
+    });
+    let Poll::Ready(entered) = polled.recv_timeout(LONG).expect("the poll ends") else {
+        panic!("there is room")
+    };
+    polling.join().unwrap();
+    assert_eq!(soon(entered.unwrap()).unwrap(), 3);
+    end(&pool);
+}
+
+// Regression: a worker that parked in a paused pool did not notify the submitters, although it
+// takes the head of a full queue.
+#[test]
+fn a_worker_that_parks_in_a_paused_pool_is_room_which_is_passed_on() {
+    let (pool, queued, gate) = full(policy::Abort);
+    let mut futures = [waiting(&pool, || 3), waiting(&pool, || 4)];
+    pool.pause();
+    futures.iter_mut().for_each(|future| assert!(future.poll().is_pending()));
+    let seen = futures.each_ref().map(|future| future.bell.rings());
+    gate.open();
+    let [first, mut second] = futures;
+    first.bell.wait(seen[0]);
+    assert_eq!(second.bell.rings(), seen[1]);
+    drop(first);
+    second.bell.wait(seen[1]);
+    let Poll::Ready(entered) = second.poll() else { panic!("the worker takes the queued task") };
+    pool.resume();
+    assert_eq!((soon(queued).unwrap(), soon(entered.unwrap()).unwrap()), (2, 4));
+    end(&pool);
 }

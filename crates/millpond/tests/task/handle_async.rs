@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
-use crate::support::pools::fixed;
-use crate::support::{Counter, Gate, LONG, SHORT, eventually, interrupt_myself, rounds};
+use crate::support::pools::{busy, fixed};
+use crate::support::{Counter, Gate, LONG, SHORT, end, eventually, interrupt_myself, rounds};
 use millpond::{Canceller, JoinError, Task, TaskHandle, TaskOf, TaskState, ThreadPoolExecutor, interrupt};
 
 struct Unpark(Thread);
@@ -312,4 +312,39 @@ fn an_await_racing_the_end_never_misses_it() {
     }
     drop(send);
     runner.join().unwrap();
+}
+
+/// A waker that cancels a task in its destructor.
+struct CancelsOnDrop(Canceller);
+
+impl Wake for CancelsOnDrop {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for CancelsOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel(false);
+    }
+}
+
+// Regression: the waker was dropped under the lock that the cancel takes to wake the joiner.
+#[test]
+fn the_destructor_of_a_waker_may_cancel_the_task() {
+    let (pool, gate) = busy();
+    let (send, ended) = mpsc::channel();
+    let submitter = pool.clone();
+    let dropping = thread::spawn(move || {
+        let mut handle = submitter.submit(|| ()).unwrap();
+        let waker = Waker::from(Arc::new(CancelsOnDrop(handle.canceller())));
+        let polled = Pin::new(&mut handle).poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        drop(waker);
+        drop(handle);
+        send.send(()).unwrap();
+    });
+    ended.recv_timeout(LONG).expect("the drop of the handle ends");
+    dropping.join().unwrap();
+    assert_eq!(pool.queued_count(), 0, "cancelled");
+    gate.open();
+    end(&pool);
 }

@@ -2,13 +2,16 @@
 //! scope.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::support::pools::{saturated, sized, thread_for};
-use crate::support::{Gate, Wrapped, await_end, block, die, end, eventually, occupy, rounds};
+use crate::support::{
+    Gate, Wrapped, await_end, block, die, end, eventually, in_a_process_of_its_own, occupy, rounds,
+};
 use millpond::queue::LinkedBlockingQueue;
 use millpond::{
     RejectReason, Rejected, RejectedExecutionHandler, Task, ThreadPoolExecutor, WorkQueue, WorkerBody,
@@ -247,4 +250,33 @@ fn a_worker_whose_scoped_task_is_in_another_pool_sleeps_until_it_has_run() {
     outer.unwrap().join().unwrap();
     end(&pool);
     end(&other);
+}
+
+/// Panics when it is dropped.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        die("destructor");
+    }
+}
+
+// Regression: the values were dropped while the panic of the scope unwound, which aborts.
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn a_scope_panics_once_whatever_the_destructors_of_payloads_and_results_do() {
+    let name = "scope_hostile::a_scope_panics_once_whatever_the_destructors_of_payloads_and_results_do";
+    in_a_process_of_its_own(name, || {
+        let pool = executors::fixed(2).unwrap();
+        let ends = catch_unwind(AssertUnwindSafe(|| {
+            pool.scope(|scope| {
+                (0..3).for_each(|_| scope.execute(|| resume_unwind(Box::new(Bomb))).unwrap());
+                Bomb
+            })
+        }));
+        let payload = ends.err().expect("the scope panics");
+        assert!(payload.is::<Bomb>());
+        mem::forget(payload);
+        end(&pool);
+    });
 }

@@ -434,11 +434,15 @@ impl DelayedQueue {
         }
     }
 
+    /// Called when a manual clock was moved. Notifies the workers that join tasks.
+    pub(in crate::pool) fn notify_joiners(&self) {
+        let joiners = std::mem::take(&mut self.entries.lock().joiners);
+        joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.notify());
+    }
+
     /// Called when a manual clock was moved. Assigns due tasks to parked workers, and wakes workers
     /// whose keep-alive time may be over.
     pub(in crate::pool) fn time_moved(&self, idle: &IdleWorkers) {
-        let joiners = std::mem::take(&mut self.entries.lock().joiners);
-        joiners.iter().filter_map(Weak::upgrade).for_each(|joiner| joiner.notify());
         while self.first_is_due() && idle.hand_head_to_idle(|| self.poll()) {}
         idle.wake_if(|options| options.timed);
         self.ensure_watched(idle);
