@@ -634,3 +634,29 @@ fn a_graceful_end_does_not_wait_longer_than_asked_for_what_a_factory_does_after_
     gate.open();
     end(&scheduler);
 }
+
+/// Waits for the end of its scheduler when it is dropped, and sends the result.
+struct EndsOnDrop(Arc<dyn Scheduler>, mpsc::Sender<Result<bool, Interrupted>>);
+
+impl Drop for EndsOnDrop {
+    fn drop(&mut self) {
+        self.1.send(self.0.dispose_gracefully(LONG)).unwrap();
+    }
+}
+
+/// Regression: the destructor ran before the threads of the removed slots were unparked.
+#[test]
+fn a_destructor_of_cancelled_work_can_wait_for_the_end_of_idle_threads() {
+    let scheduler = schedulers::new_bounded_elastic(1, 10, "destructor", MINUTE).unwrap();
+    let (tell, told) = mpsc::channel();
+    ended(&scheduler.schedule(move || tell.send(interrupt::current()).unwrap()).unwrap());
+    let thread = told.recv().unwrap();
+    eventually(|| thread.is_parked());
+    let (tell, told) = mpsc::channel();
+    let guard = EndsOnDrop(Arc::clone(&scheduler), tell);
+    let delayed = scheduler.schedule_after(MINUTE, move || drop(guard)).unwrap();
+    scheduler.dispose();
+    assert!(delayed.is_cancelled());
+    assert_eq!(told.recv().unwrap(), Ok(true));
+    end(&scheduler);
+}

@@ -185,13 +185,16 @@ impl Engine {
     }
 
     /// Performs effects. Calls `failed` for each thread that could not be started.
+    ///
+    /// Unparks first, because all other effects may run user code that waits for these threads.
+    /// They are already marked as notified, so nobody else unparks them.
     fn perform(self: &Arc<Self>, deferred: Deferred, failed: impl FnMut(StartFailure)) {
+        deferred.wake.iter().for_each(|cell| _ = cell.unpark());
         if deferred.ring {
             Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
         deferred.cancel.iter().for_each(|job| job.cancel_removed());
         deferred.end_after_run.iter().for_each(|job| job.end_after_run());
-        deferred.wake.iter().for_each(|cell| _ = cell.unpark());
         self.start_threads(deferred.start, failed);
         if !deferred.closed.is_empty() {
             self.tell_closed(&deferred.closed);

@@ -4,7 +4,6 @@ use std::thread::JoinHandle;
 
 use super::State;
 use super::lanes::LaneCell;
-use super::slot_thread::ThreadState;
 use crate::schedulers::end::Phase;
 use crate::schedulers::engine::Engine;
 use crate::schedulers::engine::deferred::Deferred;
@@ -204,8 +203,8 @@ impl State {
     pub(crate) fn dispose(&mut self, deferred: &mut Deferred) -> bool {
         let is_first = self.end.advance(Phase::Disposed) < Phase::Disposed;
         if is_first {
-            deferred.news.0 |= self.resume(deferred); // threads then take assigned work
-            self.cancel_all(deferred);
+            self.cancel_all(deferred); // first: a resumed thread finds no work
+            deferred.news.0 |= self.resume(deferred);
         }
         self.end_if_done(deferred);
         is_first
@@ -230,13 +229,13 @@ impl State {
 
     /// Interrupts the running job of a slot and cancels the assigned one.
     fn cancel_slot(&mut self, index: usize, deferred: &mut Deferred) {
+        // No thread arrives for such work: none is started or woken for cancelled work.
+        let is_waiting = self.slots.try_at(index).is_some_and(|slot| self.is_assigned_waiting(slot));
         let Some(slot) = self.slots.try_at_mut(index) else { return };
         deferred.cancel.extend(slot.running().cloned());
-        // A stuck slot has no thread, and none is started for cancelled work.
-        let is_stuck = slot.thread().state() == ThreadState::None;
-        let stuck = if is_stuck { slot.take_assigned() } else { None };
+        let waiting = if is_waiting { slot.take_assigned() } else { None };
         deferred.cancel.extend(slot.assigned().map(|assigned| assigned.job.clone()));
-        if let Some(assigned) = stuck {
+        if let Some(assigned) = waiting {
             self.cancel_assigned(assigned, deferred);
         }
     }
