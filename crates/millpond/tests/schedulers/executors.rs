@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::support::{
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{
     Executor, ExecutorService, Interrupted, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor,
-    Task, ThreadPoolExecutor, WorkQueue, policy,
+    Task, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -890,4 +890,33 @@ fn immediate_runs_here_and_now_and_lets_panics_through() {
     worker.dispose();
     assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::WorkerDisposed);
     assert!(immediate.schedule(|| {}).is_ok(), "that was the worker's end only");
+}
+
+/// A task on the only thread of a pool waits for delayed work, direct or of a worker.
+fn task_that_waits_for_delayed_work(in_lane: bool) {
+    let (time, _pool, scheduler) = scheduled();
+    let worker = scheduler.create_worker();
+    let due = vec![scheduler.schedule_after(SECOND, || {}), worker.schedule_after(SECOND, || {})];
+    let due = due.into_iter().map(Result::unwrap).nth(usize::from(in_lane)).unwrap();
+    let ((tell, told), waits) = (mpsc::channel(), due.clone());
+    let waiting = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(waits.wait(LONG), Ok(true));
+    });
+    let thread = told.recv().unwrap();
+    eventually(|| thread.is_parked());
+    time.advance(SECOND);
+    assert_eq!(waiting.unwrap().wait(LONG), Ok(true));
+    assert_eq!(due.wait(LONG), Ok(true));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.completed, stats.panicked, stats.cancelled), (3, 0, 0), "{stats:?}");
+}
+
+/// Regression: the thread for the delayed work was queued behind the task, and nothing woke the
+/// task to run the work itself.
+#[test]
+fn a_task_on_the_one_thread_of_a_pool_is_woken_for_delayed_work_that_it_waits_for() {
+    task_that_waits_for_delayed_work(false);
+    task_that_waits_for_delayed_work(true);
 }

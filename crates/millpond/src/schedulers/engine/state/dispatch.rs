@@ -26,8 +26,11 @@ impl State {
     }
 
     /// Assigns work that counts as running to a free slot.
+    ///
+    /// Notifies its waiters if the thread may not arrive before they return: during a pause, or
+    /// if the executor queues it behind the task that waits.
     pub(super) fn assign(&mut self, index: usize, assigned: Assigned, deferred: &mut Deferred) {
-        if self.is_paused {
+        if self.is_paused || matches!(self.shape, Shape::Bursts) {
             self.notify_waiters(&assigned.job, assigned.lane, deferred);
         }
         self.slots.at_mut(index).assign(assigned);
