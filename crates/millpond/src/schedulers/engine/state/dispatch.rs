@@ -7,6 +7,7 @@
 use std::thread::JoinHandle;
 
 use super::State;
+use super::slot::Slot;
 use super::slot_thread::ThreadState;
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::engine::deferred::Deferred;
@@ -365,18 +366,14 @@ impl State {
         if self.is_paused {
             return;
         }
-        if matches!(self.shape, Shape::PerTask) {
-            return; // a thread without work could only start another one
-        }
-        while let Some(to) = self.free_thread()
+        // In `PerTask`, a thread without work could only start another one.
+        while !matches!(self.shape, Shape::PerTask)
+            && let Some(to) = self.free_thread()
             && let Some(assigned) = self.steal_stuck(to, deferred).or_else(|| self.take_queued(to, deferred))
         {
             self.assign(to, assigned, deferred);
         }
-        let stuck = self.slots.iter().filter(|(_, slot)| slot.is_stuck());
-        stuck
-            .filter_map(|(_, slot)| slot.assigned())
-            .for_each(|assigned| assigned.job.became_startable(&mut deferred.wake));
+        self.notify_waiters_of_assigned(Slot::is_stuck, deferred);
     }
 
     /// Returns a free slot with a thread, preferring the newest idle one.
