@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scheduling::poll_once;
+use crate::scheduling::{builder, poll_once};
 use crate::support::pools::fixed;
 use crate::support::{
     Counter, Gate, LONG, Notes, SHORT, block, die, eventually, in_a_process_of_its_own, keep_busy,
@@ -919,4 +919,36 @@ fn task_that_waits_for_delayed_work(in_lane: bool) {
 fn a_task_on_the_one_thread_of_a_pool_is_woken_for_delayed_work_that_it_waits_for() {
     task_that_waits_for_delayed_work(false);
     task_that_waits_for_delayed_work(true);
+}
+
+/// Regression: a submission started another job of the lane, whose alarm had not rung yet. The
+/// executor refused, the submission was taken back, and the other job kept its slot for ever.
+#[test]
+fn a_refused_submission_to_a_lane_leaves_no_due_job_without_a_thread() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder()
+        .core_pool_size(1)
+        .clock(time.clock())
+        .thread_factory(|_| Err(io::Error::other("out of threads")))
+        .build()
+        .unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool);
+    let worker = scheduler.create_worker();
+    let (mine, (tell, told)) = (worker.clone(), mpsc::channel());
+    // This factory runs on the thread that advances the clock, before the alarm of `due` rings.
+    let first = builder(1, 10, &time).thread_factory(move |body| {
+        tell.send(mine.schedule(|| {}).map(|_| ()).map_err(|refused| refused.reason())).unwrap();
+        crate::scheduling::start(body)
+    });
+    let first = first.build().unwrap();
+    let before = first.schedule_after(SECOND / 2, || {}).unwrap();
+    let due = worker.schedule_after(SECOND, || {}).unwrap();
+    time.advance(SECOND);
+    assert_eq!(told.recv().unwrap(), Err(RejectReason::SpawnFailed));
+    assert_eq!(due.wait(LONG), Ok(true), "it waits for a thread that does not come");
+    assert!(due.is_cancelled());
+    assert_eq!(before.wait(LONG), Ok(true));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.slots), (1, 1, 0), "{stats:?}");
 }

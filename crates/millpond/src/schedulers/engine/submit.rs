@@ -208,8 +208,12 @@ impl Engine {
             state.end_if_done(deferred);
             undone
         });
+        if !undone || !self.source.is_own() {
+            // Other work may rely on the thread: later work of the slot, or a job of the same lane
+            // that the submission started.
+            self.start_failed(&failure);
+        }
         if !undone {
-            self.start_failed(&failure); // later work of the same slot may have no thread now
             return Ok(());
         }
         self.dispose_if_shut_down(failure.reason);
