@@ -952,3 +952,50 @@ fn a_refused_submission_to_a_lane_leaves_no_due_job_without_a_thread() {
     let stats = scheduler.stats();
     assert_eq!((stats.submitted, stats.cancelled, stats.slots), (1, 1, 0), "{stats:?}");
 }
+
+/// Stores its tasks, but its first call panics.
+#[derive(Clone, Default)]
+struct KeepsAndPanics(Shelf, Arc<AtomicBool>);
+
+impl Executor for KeepsAndPanics {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.execute_task(task)?;
+        assert!(self.1.swap(true, Ordering::SeqCst), "after it stored the task");
+        Ok(())
+    }
+}
+
+/// Regression: the slot waited for the stored thread, so later work had none.
+#[test]
+fn an_executor_that_keeps_a_task_and_panics_is_called_again_for_the_next() {
+    let executor = KeepsAndPanics::default();
+    let scheduler = schedulers::from_executor(executor.clone());
+    let lane = scheduler.create_worker();
+    assert_eq!(lane.schedule(|| {}).unwrap_err().reason(), RejectReason::CallbackPanicked);
+    let next = lane.schedule(|| {}).unwrap();
+    assert_eq!(executor.0.len(), 2, "the second task has a thread of its own");
+    let kept = executor.0.take();
+    drop(kept);
+    assert_eq!(next.wait(LONG), Ok(true));
+    assert!(next.is_cancelled());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
+/// The stored thread comes although its start was refused.
+#[test]
+fn a_kept_thread_that_comes_after_its_refusal_runs_what_waits_or_leaves() {
+    for takes_all in [false, true] {
+        let executor = KeepsAndPanics::default();
+        let scheduler = schedulers::from_executor(executor.clone());
+        let lane = scheduler.create_worker();
+        lane.schedule(|| {}).unwrap_err();
+        if takes_all {
+            executor.0.run_all();
+        }
+        let next = lane.schedule(|| {}).unwrap();
+        executor.0.run_all();
+        assert_eq!((next.wait(LONG), next.is_cancelled()), (Ok(true), false));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        assert_eq!(scheduler.stats().live_threads, 0);
+    }
+}

@@ -340,6 +340,14 @@ impl State {
         self.end.remember(unused);
     }
 
+    /// Records that the source refused a start. It may have kept the body.
+    pub(crate) fn thread_refused(&mut self, start: Start) {
+        let thread = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
+        if let Some(thread) = thread.filter(|thread| thread.is_attempt(start.attempt)) {
+            thread.refused();
+        }
+    }
+
     /// Records that the body of a thread was dropped without being run. Cancels the work that
     /// relied on a promised thread.
     pub(crate) fn body_dropped(&mut self, start: Start, deferred: &mut Deferred) {
@@ -352,8 +360,10 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    pub(crate) fn is_current_attempt(&self, start: Start) -> bool {
-        self.slots.get(start.slot).is_some_and(|slot| slot.thread().is_attempt(start.attempt))
+    /// Returns true if no thread has come from a start that failed, and no other one has begun.
+    pub(crate) fn has_no_thread_since(&self, start: Start) -> bool {
+        let thread = self.slots.get(start.slot).map(|slot| slot.thread());
+        thread.is_some_and(|thread| thread.is_attempt(start.attempt) && thread.state() == ThreadState::None)
     }
 
     pub(crate) fn has_stuck_slot(&self) -> bool {

@@ -156,7 +156,7 @@ impl State {
                 self.timers.set_retry(at);
                 self.relieve_stuck(deferred); // a thread may have become free meanwhile
             }
-            None if self.is_current_attempt(start) => self.abandon_slot(start.slot, deferred),
+            None if self.has_no_thread_since(start) => self.abandon_slot(start.slot, deferred),
             None => {}
         }
         self.end_if_done(deferred);
