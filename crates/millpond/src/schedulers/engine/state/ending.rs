@@ -270,7 +270,8 @@ impl State {
             self.remove_free_slots(deferred);
         }
         if self.has_ended() {
-            deferred.engine = self.end.take_engine();
+            // This may run twice in a critical section.
+            deferred.engine = deferred.engine.take().or_else(|| self.end.take_engine());
             deferred.ended = true;
             deferred.news.1 |= self.end.report();
         }

@@ -247,3 +247,11 @@ fn a_thread_wakes_no_second_one_if_a_run_has_ended_since_it_was_notified() {
     assert!(scene.come(c).is_some());
     assert_eq!(called(&scene), [0, 0, 0, 0, 1, 0, 0, 0], "the work of the fourth was stolen");
 }
+
+#[test]
+fn a_failed_start_does_not_postpone_the_retry_of_another() {
+    let mut scene = Scene::new(1);
+    let at = |nanos| Tick::from_nanos(nanos);
+    [at(20), at(30), at(10), at(40)].into_iter().for_each(|retry| scene.state.set_retry(retry));
+    assert_eq!(scene.state.next_alarm(), Some(at(10)));
+}

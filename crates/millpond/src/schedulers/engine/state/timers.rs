@@ -118,8 +118,9 @@ impl Timers {
 
     // ---- retries of failed starts
 
+    /// Sets the retry, but does not postpone one that is set.
     pub(super) fn set_retry(&mut self, at: Tick) {
-        self.retry = Some(at);
+        self.retry = Some(self.retry.map_or(at, |set| set.min(at)));
     }
 
     pub(super) fn has_retry(&self) -> bool {
