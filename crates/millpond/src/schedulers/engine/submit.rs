@@ -200,7 +200,7 @@ impl Engine {
     #[cold]
     fn take_back(self: &Arc<Self>, job: &JobRef, failure: StartFailure) -> Result<(), Rejected> {
         let undone = self.locked(|state, deferred| {
-            let undone = state.undo(job, deferred);
+            let undone = state.undo(job, failure.start.slot, deferred);
             if self.source.is_own() && state.has_stuck_slot() {
                 state.set_retry(self.clock.tick_after(RETRY_DELAY)); // other work relies on it
                 state.relieve_stuck(deferred);

@@ -204,13 +204,18 @@ impl State {
         Some((lane, queue))
     }
 
-    /// Takes back a job that was just accepted. Returns false if a thread has already taken it.
-    pub(super) fn undo(&mut self, job: &JobRef, deferred: &mut Deferred) -> bool {
+    /// Takes back a job that was just accepted, because no thread started in `slot`. Returns false
+    /// if a thread has already taken it.
+    ///
+    /// Assigned work moves only to slots with own threads. An executor may have any number of
+    /// slots, so these are not searched.
+    pub(super) fn undo(&mut self, job: &JobRef, slot: SlotRef, deferred: &mut Deferred) -> bool {
         let has_it = |index: &usize| {
             let assigned = self.slots.try_at(*index).and_then(|slot| slot.assigned());
             assigned.is_some_and(|assigned| assigned.job.is(job))
         };
-        let found = self.slots.indices().find(has_it);
+        let searched = if matches!(self.shape, Shape::Bursts) { 0..0 } else { self.slots.indices() };
+        let found = [slot.index].into_iter().chain(searched).find(has_it);
         let undone = match found.and_then(|index| self.slots.at_mut(index).take_assigned()) {
             Some(assigned) => {
                 self.unassign(assigned, deferred);
