@@ -57,6 +57,9 @@ use crate::schedulers::stats::{Counters, SchedulerStats};
 use crate::sync::Arc;
 use crate::time::clock::Tick;
 
+/// How many due jobs and lanes are handled in one critical section.
+const MOST_DUE_AT_ONCE: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct State {
     name: Arc<str>,
@@ -358,6 +361,9 @@ impl State {
 
     /// Handles the alarm: starts or queues due work and removes expired slots. Returns true if
     /// failed starts are retried.
+    ///
+    /// If much work is due, handles a part of it. The alarm then rings again at once, and others
+    /// get the lock in between.
     pub(super) fn alarm_rang(&mut self, deferred: &mut Deferred) -> bool {
         self.timers.alarm_rang();
         let now = self.now();
@@ -365,7 +371,8 @@ impl State {
         if retries {
             self.restart_stuck(deferred);
         }
-        while let Some(due) = self.timers.pop_due(now) {
+        let mut left = MOST_DUE_AT_ONCE;
+        while let Some(due) = self.timers.pop_due(now, &mut left) {
             match due {
                 Due::Lane(lane) => {
                     if let Some(cell) = self.lanes.get_mut(lane) {
