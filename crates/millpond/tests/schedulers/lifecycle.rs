@@ -660,3 +660,28 @@ fn a_destructor_of_cancelled_work_can_wait_for_the_end_of_idle_threads() {
     assert_eq!(told.recv().unwrap(), Ok(true));
     end(&scheduler);
 }
+
+/// Regression: a task without a lane that ran in place was not found, so it was not cancelled.
+#[test]
+fn disposal_cancels_a_task_that_runs_in_place() {
+    let scheduler = elastic(1, 10);
+    let running = Gate::new();
+    let (mine, knock) = (scheduler.clone(), running.clone());
+    let (tell, told) = mpsc::channel();
+    let outer = scheduler.schedule(move || {
+        let inner = mine.schedule(move || {
+            knock.open();
+            let _ = interrupt::sleep(LONG);
+        });
+        let inner = inner.unwrap();
+        let _ = inner.wait(LONG);
+        tell.send(inner).unwrap();
+    });
+    running.pass();
+    scheduler.dispose();
+    let inner = told.recv_timeout(LONG).unwrap();
+    ended(&inner);
+    ended(&outer.unwrap());
+    assert!(inner.is_cancelled(), "it ran when the scheduler was disposed");
+    end(&scheduler);
+}

@@ -23,6 +23,9 @@ impl State {
             slot.stop();
             slot.lap_mut().end(done.runs(), done.is_late() || !self.shape.keeps_threads(), &self.meter);
         }
+        if done.slot.is_none() && done.lane.is_none() {
+            self.in_place.retain(|job| !job.is(done.job));
+        }
         if let Some(lane) = done.lane {
             if done.slot.is_none() {
                 self.lanes.end_in_place(lane);
@@ -225,6 +228,7 @@ impl State {
         for index in self.slots.indices() {
             self.cancel_slot(index, deferred);
         }
+        deferred.cancel.extend(self.in_place.iter().cloned());
     }
 
     /// Interrupts the running job of a slot and cancels the assigned one.

@@ -72,6 +72,8 @@ pub(super) struct State {
     queues: Queues,
     wakes: Wakes,
     lanes: Lanes,
+    /// Jobs without a lane that run in place. `Lanes::in_place` has the lanes.
+    in_place: Vec<JobRef>,
     timers: Timers,
     end: End,
     counters: Counters,
@@ -95,6 +97,7 @@ impl State {
             queues: Queues::new(),
             wakes: Wakes::default(),
             lanes: Lanes::default(),
+            in_place: Vec::new(),
             timers: Timers::new(plan.clock.clone()),
             end: End::new(lifecycle),
             counters: Counters::default(),
