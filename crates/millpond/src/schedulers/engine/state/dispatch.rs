@@ -90,7 +90,8 @@ impl State {
                 self.wake_pending(if is_lane { 2 } else { 1 }, deferred);
             }
             ThreadState::Searching | ThreadState::Parked => self.notify(index, deferred),
-            // These threads ask for work before they park.
+            // These ask for work before they park. `WakePending`: a notified thread wakes it
+            // (invariant 4).
             ThreadState::Starting
             | ThreadState::Promised
             | ThreadState::Awake
