@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::scheduling::poll_once;
+use crate::scheduling::{builder, poll_once};
 use crate::support::pools::fixed;
 use crate::support::{
     Counter, Gate, LONG, Notes, SHORT, block, die, eventually, in_a_process_of_its_own, keep_busy,
@@ -15,7 +15,7 @@ use crate::support::{
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{
     Executor, ExecutorService, Interrupted, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor,
-    Task, ThreadPoolExecutor, WorkQueue, policy,
+    Task, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -890,4 +890,112 @@ fn immediate_runs_here_and_now_and_lets_panics_through() {
     worker.dispose();
     assert_eq!(worker.schedule(|| {}).unwrap_err().reason(), RejectReason::WorkerDisposed);
     assert!(immediate.schedule(|| {}).is_ok(), "that was the worker's end only");
+}
+
+/// A task on the only thread of a pool waits for delayed work, direct or of a worker.
+fn task_that_waits_for_delayed_work(in_lane: bool) {
+    let (time, _pool, scheduler) = scheduled();
+    let worker = scheduler.create_worker();
+    let due = vec![scheduler.schedule_after(SECOND, || {}), worker.schedule_after(SECOND, || {})];
+    let due = due.into_iter().map(Result::unwrap).nth(usize::from(in_lane)).unwrap();
+    let ((tell, told), waits) = (mpsc::channel(), due.clone());
+    let waiting = scheduler.schedule(move || {
+        tell.send(interrupt::current()).unwrap();
+        assert_eq!(waits.wait(LONG), Ok(true));
+    });
+    let thread = told.recv().unwrap();
+    eventually(|| thread.is_parked());
+    time.advance(SECOND);
+    assert_eq!(waiting.unwrap().wait(LONG), Ok(true));
+    assert_eq!(due.wait(LONG), Ok(true));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.completed, stats.panicked, stats.cancelled), (3, 0, 0), "{stats:?}");
+}
+
+/// Regression: the thread for the delayed work was queued behind the task, and nothing woke the
+/// task to run the work itself.
+#[test]
+fn a_task_on_the_one_thread_of_a_pool_is_woken_for_delayed_work_that_it_waits_for() {
+    task_that_waits_for_delayed_work(false);
+    task_that_waits_for_delayed_work(true);
+}
+
+/// Regression: a submission started another job of the lane, whose alarm had not rung yet. The
+/// executor refused, the submission was taken back, and the other job kept its slot for ever.
+#[test]
+fn a_refused_submission_to_a_lane_leaves_no_due_job_without_a_thread() {
+    let time = ManualClock::new();
+    let pool = ScheduledThreadPoolExecutor::builder()
+        .core_pool_size(1)
+        .clock(time.clock())
+        .thread_factory(|_| Err(io::Error::other("out of threads")))
+        .build()
+        .unwrap();
+    let scheduler = schedulers::from_scheduled_executor(pool);
+    let worker = scheduler.create_worker();
+    let (mine, (tell, told)) = (worker.clone(), mpsc::channel());
+    // This factory runs on the thread that advances the clock, before the alarm of `due` rings.
+    let first = builder(1, 10, &time).thread_factory(move |body| {
+        tell.send(mine.schedule(|| {}).map(|_| ()).map_err(|refused| refused.reason())).unwrap();
+        crate::scheduling::start(body)
+    });
+    let first = first.build().unwrap();
+    let before = first.schedule_after(SECOND / 2, || {}).unwrap();
+    let due = worker.schedule_after(SECOND, || {}).unwrap();
+    time.advance(SECOND);
+    assert_eq!(told.recv().unwrap(), Err(RejectReason::SpawnFailed));
+    assert_eq!(due.wait(LONG), Ok(true), "it waits for a thread that does not come");
+    assert!(due.is_cancelled());
+    assert_eq!(before.wait(LONG), Ok(true));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    let stats = scheduler.stats();
+    assert_eq!((stats.submitted, stats.cancelled, stats.slots), (1, 1, 0), "{stats:?}");
+}
+
+/// Stores its tasks, but its first call panics.
+#[derive(Clone, Default)]
+struct KeepsAndPanics(Shelf, Arc<AtomicBool>);
+
+impl Executor for KeepsAndPanics {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        self.0.execute_task(task)?;
+        assert!(self.1.swap(true, Ordering::SeqCst), "after it stored the task");
+        Ok(())
+    }
+}
+
+/// Regression: the slot waited for the stored thread, so later work had none.
+#[test]
+fn an_executor_that_keeps_a_task_and_panics_is_called_again_for_the_next() {
+    let executor = KeepsAndPanics::default();
+    let scheduler = schedulers::from_executor(executor.clone());
+    let lane = scheduler.create_worker();
+    assert_eq!(lane.schedule(|| {}).unwrap_err().reason(), RejectReason::CallbackPanicked);
+    let next = lane.schedule(|| {}).unwrap();
+    assert_eq!(executor.0.len(), 2, "the second task has a thread of its own");
+    let kept = executor.0.take();
+    drop(kept);
+    assert_eq!(next.wait(LONG), Ok(true));
+    assert!(next.is_cancelled());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
+/// The stored thread comes although its start was refused.
+#[test]
+fn a_kept_thread_that_comes_after_its_refusal_runs_what_waits_or_leaves() {
+    for takes_all in [false, true] {
+        let executor = KeepsAndPanics::default();
+        let scheduler = schedulers::from_executor(executor.clone());
+        let lane = scheduler.create_worker();
+        lane.schedule(|| {}).unwrap_err();
+        if takes_all {
+            executor.0.run_all();
+        }
+        let next = lane.schedule(|| {}).unwrap();
+        executor.0.run_all();
+        assert_eq!((next.wait(LONG), next.is_cancelled()), (Ok(true), false));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        assert_eq!(scheduler.stats().live_threads, 0);
+    }
 }

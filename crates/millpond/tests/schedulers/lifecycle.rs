@@ -634,3 +634,54 @@ fn a_graceful_end_does_not_wait_longer_than_asked_for_what_a_factory_does_after_
     gate.open();
     end(&scheduler);
 }
+
+/// Waits for the end of its scheduler when it is dropped, and sends the result.
+struct EndsOnDrop(Arc<dyn Scheduler>, mpsc::Sender<Result<bool, Interrupted>>);
+
+impl Drop for EndsOnDrop {
+    fn drop(&mut self) {
+        self.1.send(self.0.dispose_gracefully(LONG)).unwrap();
+    }
+}
+
+/// Regression: the destructor ran before the threads of the removed slots were unparked.
+#[test]
+fn a_destructor_of_cancelled_work_can_wait_for_the_end_of_idle_threads() {
+    let scheduler = schedulers::new_bounded_elastic(1, 10, "destructor", MINUTE).unwrap();
+    let (tell, told) = mpsc::channel();
+    ended(&scheduler.schedule(move || tell.send(interrupt::current()).unwrap()).unwrap());
+    let thread = told.recv().unwrap();
+    eventually(|| thread.is_parked());
+    let (tell, told) = mpsc::channel();
+    let guard = EndsOnDrop(Arc::clone(&scheduler), tell);
+    let delayed = scheduler.schedule_after(MINUTE, move || drop(guard)).unwrap();
+    scheduler.dispose();
+    assert!(delayed.is_cancelled());
+    assert_eq!(told.recv().unwrap(), Ok(true));
+    end(&scheduler);
+}
+
+/// Regression: a task without a lane that ran in place was not found, so it was not cancelled.
+#[test]
+fn disposal_cancels_a_task_that_runs_in_place() {
+    let scheduler = elastic(1, 10);
+    let running = Gate::new();
+    let (mine, knock) = (scheduler.clone(), running.clone());
+    let (tell, told) = mpsc::channel();
+    let outer = scheduler.schedule(move || {
+        let inner = mine.schedule(move || {
+            knock.open();
+            let _ = interrupt::sleep(LONG);
+        });
+        let inner = inner.unwrap();
+        let _ = inner.wait(LONG);
+        tell.send(inner).unwrap();
+    });
+    running.pass();
+    scheduler.dispose();
+    let inner = told.recv_timeout(LONG).unwrap();
+    ended(&inner);
+    ended(&outer.unwrap());
+    assert!(inner.is_cancelled(), "it ran when the scheduler was disposed");
+    end(&scheduler);
+}

@@ -282,24 +282,32 @@ fn work_whose_thread_does_not_start_is_handed_to_one_that_became_free_meanwhile(
 }
 
 /// A task waits for delayed work on the only thread. The work has its own slot, without a thread.
+/// If it is the second job of a lane, the task also runs the first one.
 #[test]
 fn work_whose_thread_does_not_start_is_done_by_a_task_that_waits_for_it() {
-    let time = ManualClock::new();
-    let scheduler = with_one_thread(&time).build().unwrap();
-    let due = scheduler.schedule_after(SECOND, || {}).unwrap();
-    let (tell, told) = mpsc::channel();
-    let waits = due.clone();
-    let waiting = scheduler.schedule(move || {
-        tell.send(interrupt::current()).unwrap();
-        assert_eq!(waits.wait(LONG), Ok(true));
-    });
-    let waiting = waiting.unwrap();
-    let thread = told.recv().unwrap();
-    eventually(|| thread.is_parked());
-    time.advance(SECOND);
-    ended(&due);
-    ended(&waiting);
-    assert_eq!(scheduler.stats().panicked, 0);
-    end(&scheduler);
-    crate::scheduling::assert_settled(&scheduler, 2, 20);
+    for (per_task, in_lane) in [(false, false), (false, true), (true, false), (true, true)] {
+        let time = ManualClock::new();
+        let scheduler = with_one_thread(&time).thread_per_task(per_task).build().unwrap();
+        let worker = scheduler.create_worker();
+        let submit = || match in_lane {
+            true => worker.schedule_after(SECOND, || {}).unwrap(),
+            false => scheduler.schedule_after(SECOND, || {}).unwrap(),
+        };
+        let due: Vec<_> = (0..if in_lane { 2 } else { 1 }).map(|_| submit()).collect();
+        let ((tell, told), waits) = (mpsc::channel(), due[due.len() - 1].clone());
+        let waiting = scheduler.schedule(move || {
+            tell.send(interrupt::current()).unwrap();
+            assert_eq!(waits.wait(LONG), Ok(true));
+        });
+        let waiting = waiting.unwrap();
+        let thread = told.recv().unwrap();
+        eventually(|| thread.is_parked());
+        time.advance(SECOND);
+        due.iter().for_each(ended);
+        ended(&waiting);
+        assert_eq!(scheduler.stats().panicked, 0);
+        worker.dispose();
+        end(&scheduler);
+        crate::scheduling::assert_settled(&scheduler, 1 + due.len(), 20);
+    }
 }

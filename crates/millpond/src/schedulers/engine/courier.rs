@@ -59,32 +59,33 @@ impl<E: Send + 'static> Courier<E> {
         Courier(Arc::new(Desk { perform, state: Mutex::new(state) }))
     }
 
-    /// Sends an errand. Starts the courier thread if there is none.
+    /// Sends an errand. Starts the courier thread if there is none, see [`start`](Self::start).
     ///
     /// # Errors
     /// Returns the error of the system if no thread can be started. The errand stays in the list
     /// until the next [`start`](Self::start).
-    pub(super) fn send(&self, errand: E) -> io::Result<()> {
+    pub(super) fn send(&self, errand: E) -> io::Result<Option<JoinHandle<()>>> {
         let mut state = self.0.state.lock();
         state.errands.push_back(errand);
         if state.is_present {
             let thread = state.thread.clone();
             drop(state);
             thread.into_iter().for_each(|thread| thread.notify());
-            return Ok(());
+            return Ok(None);
         }
         drop(state);
         self.start()
     }
 
-    /// Starts a courier thread if errands wait and there is none.
+    /// Starts a courier thread if errands wait and there is none. If the courier was dismissed
+    /// meanwhile, returns the thread for the caller to join.
     ///
     /// # Errors
     /// Returns the error of the system if it cannot start a thread.
-    pub(super) fn start(&self) -> io::Result<()> {
+    pub(super) fn start(&self) -> io::Result<Option<JoinHandle<()>>> {
         let mut state = self.0.state.lock();
         if state.is_present || state.errands.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         state.is_present = true;
         drop(state);
@@ -92,13 +93,14 @@ impl<E: Send + 'static> Courier<E> {
         let started = spawn(move || desk.work());
         let mut state = self.0.state.lock();
         match started {
+            Ok(thread) if state.is_dismissed => return Ok(Some(thread)), // `dismiss` did not find it
             Ok(thread) => state.join = Some(thread), // the previous thread has left its loop
             Err(error) => {
                 state.is_present = false;
                 return Err(error);
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Makes the courier exit as soon as it has no errand. Returns its thread for the caller to

@@ -185,13 +185,16 @@ impl Engine {
     }
 
     /// Performs effects. Calls `failed` for each thread that could not be started.
+    ///
+    /// Unparks first, because all other effects may run user code that waits for these threads.
+    /// They are already marked as notified, so nobody else unparks them.
     fn perform(self: &Arc<Self>, deferred: Deferred, failed: impl FnMut(StartFailure)) {
+        deferred.wake.iter().for_each(|cell| _ = cell.unpark());
         if deferred.ring {
             Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
         deferred.cancel.iter().for_each(|job| job.cancel_removed());
         deferred.end_after_run.iter().for_each(|job| job.end_after_run());
-        deferred.wake.iter().for_each(|cell| _ = cell.unpark());
         self.start_threads(deferred.start, failed);
         if !deferred.closed.is_empty() {
             self.tell_closed(&deferred.closed);
@@ -417,12 +420,18 @@ impl Engine {
     /// Runs on the timer thread: unparks threads and leaves all other effects to the courier.
     fn perform_by_courier(self: Arc<Self>, mut deferred: Deferred, retries: bool) {
         deferred.wake.drain(..).for_each(|cell| _ = cell.unpark());
-        let mut sent = if retries { self.courier.start() } else { Ok(()) };
-        if deferred.may_call_user_code() {
-            sent = self.courier.send((Arc::clone(&self), deferred));
-        }
-        if sent.is_err() {
-            self.under_lock(|state, _| state.set_retry(self.clock.tick_after(RETRY_DELAY)));
+        let sent = if deferred.may_call_user_code() {
+            self.courier.send((Arc::clone(&self), deferred))
+        } else if retries {
+            self.courier.start()
+        } else {
+            Ok(None)
+        };
+        match sent {
+            Ok(thread) => thread.into_iter().for_each(|thread| self.lock().remember_thread(thread)),
+            Err(_) => {
+                self.under_lock(|state, _| state.set_retry(self.clock.tick_after(RETRY_DELAY)));
+            }
         }
         // If this is the last reference, the engine is dropped on another thread: it may contain
         // user code.

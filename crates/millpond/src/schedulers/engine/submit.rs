@@ -200,7 +200,7 @@ impl Engine {
     #[cold]
     fn take_back(self: &Arc<Self>, job: &JobRef, failure: StartFailure) -> Result<(), Rejected> {
         let undone = self.locked(|state, deferred| {
-            let undone = state.undo(job, deferred);
+            let undone = state.undo(job, failure.start.slot, deferred);
             if self.source.is_own() && state.has_stuck_slot() {
                 state.set_retry(self.clock.tick_after(RETRY_DELAY)); // other work relies on it
                 state.relieve_stuck(deferred);
@@ -208,8 +208,12 @@ impl Engine {
             state.end_if_done(deferred);
             undone
         });
+        if !undone || !self.source.is_own() {
+            // Other work may rely on the thread: later work of the slot, or a job of the same lane
+            // that the submission started.
+            self.start_failed(&failure);
+        }
         if !undone {
-            self.start_failed(&failure); // later work of the same slot may have no thread now
             return Ok(());
         }
         self.dispose_if_shut_down(failure.reason);

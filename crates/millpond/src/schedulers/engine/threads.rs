@@ -67,7 +67,10 @@ impl Engine {
         let refusal = self.locked(|state, deferred| {
             let was_dropped = state.start_returned(start);
             let refusal = match started {
-                Err(refusal) => Some(refusal),
+                Err(refusal) => {
+                    state.thread_refused(start);
+                    Some(refusal)
+                }
                 Ok(join) => {
                     if was_dropped && !self.source.is_own() {
                         state.abandon_slot(start.slot, deferred); // accepted, then dropped

@@ -12,7 +12,10 @@ impl State {
     /// its lane. Returns `None` if it cannot run now.
     pub(crate) fn claim(&mut self, job: &JobRef, deferred: &mut Deferred) -> Option<Assigned> {
         let claimed = self.claim_startable(job, deferred)?;
-        claimed.lane.into_iter().for_each(|lane| self.lanes.begin_in_place(lane));
+        match claimed.lane {
+            Some(lane) => self.lanes.begin_in_place(lane),
+            None => self.in_place.push(claimed.job.clone()),
+        }
         Some(claimed)
     }
 

@@ -7,6 +7,7 @@
 use std::thread::JoinHandle;
 
 use super::State;
+use super::slot::Slot;
 use super::slot_thread::ThreadState;
 use crate::interrupt::wait::WaitCell;
 use crate::schedulers::engine::deferred::Deferred;
@@ -26,8 +27,11 @@ impl State {
     }
 
     /// Assigns work that counts as running to a free slot.
+    ///
+    /// Notifies its waiters if the thread may not arrive before they return: during a pause, or
+    /// if the executor queues it behind the task that waits.
     pub(super) fn assign(&mut self, index: usize, assigned: Assigned, deferred: &mut Deferred) {
-        if self.is_paused {
+        if self.is_paused || matches!(self.shape, Shape::Bursts) {
             self.notify_waiters(&assigned.job, assigned.lane, deferred);
         }
         self.slots.at_mut(index).assign(assigned);
@@ -86,7 +90,8 @@ impl State {
                 self.wake_pending(if is_lane { 2 } else { 1 }, deferred);
             }
             ThreadState::Searching | ThreadState::Parked => self.notify(index, deferred),
-            // These threads ask for work before they park.
+            // These ask for work before they park. `WakePending`: a notified thread wakes it
+            // (invariant 4).
             ThreadState::Starting
             | ThreadState::Promised
             | ThreadState::Awake
@@ -336,6 +341,14 @@ impl State {
         self.end.remember(unused);
     }
 
+    /// Records that the source refused a start. It may have kept the body.
+    pub(crate) fn thread_refused(&mut self, start: Start) {
+        let thread = self.slots.get_mut(start.slot).map(|slot| slot.thread_mut());
+        if let Some(thread) = thread.filter(|thread| thread.is_attempt(start.attempt)) {
+            thread.refused();
+        }
+    }
+
     /// Records that the body of a thread was dropped without being run. Cancels the work that
     /// relied on a promised thread.
     pub(crate) fn body_dropped(&mut self, start: Start, deferred: &mut Deferred) {
@@ -348,8 +361,10 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    pub(crate) fn is_current_attempt(&self, start: Start) -> bool {
-        self.slots.get(start.slot).is_some_and(|slot| slot.thread().is_attempt(start.attempt))
+    /// Returns true if no thread has come from a start that failed, and no other one has begun.
+    pub(crate) fn has_no_thread_since(&self, start: Start) -> bool {
+        let thread = self.slots.get(start.slot).map(|slot| slot.thread());
+        thread.is_some_and(|thread| thread.is_attempt(start.attempt) && thread.state() == ThreadState::None)
     }
 
     pub(crate) fn has_stuck_slot(&self) -> bool {
@@ -362,18 +377,14 @@ impl State {
         if self.is_paused {
             return;
         }
-        if matches!(self.shape, Shape::PerTask) {
-            return; // a thread without work could only start another one
-        }
-        while let Some(to) = self.free_thread()
+        // In `PerTask`, a thread without work could only start another one.
+        while !matches!(self.shape, Shape::PerTask)
+            && let Some(to) = self.free_thread()
             && let Some(assigned) = self.steal_stuck(to, deferred).or_else(|| self.take_queued(to, deferred))
         {
             self.assign(to, assigned, deferred);
         }
-        let stuck = self.slots.iter().filter(|(_, slot)| slot.is_stuck());
-        stuck
-            .filter_map(|(_, slot)| slot.assigned())
-            .for_each(|assigned| assigned.job.became_startable(&mut deferred.wake));
+        self.notify_waiters_of_assigned(Slot::is_stuck, deferred);
     }
 
     /// Returns a free slot with a thread, preferring the newest idle one.

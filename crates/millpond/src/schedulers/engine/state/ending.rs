@@ -4,7 +4,6 @@ use std::thread::JoinHandle;
 
 use super::State;
 use super::lanes::LaneCell;
-use super::slot_thread::ThreadState;
 use crate::schedulers::end::Phase;
 use crate::schedulers::engine::Engine;
 use crate::schedulers::engine::deferred::Deferred;
@@ -23,6 +22,9 @@ impl State {
         if let Some(slot) = done.slot.and_then(|slot| self.slots.get_mut(slot)) {
             slot.stop();
             slot.lap_mut().end(done.runs(), done.is_late() || !self.shape.keeps_threads(), &self.meter);
+        }
+        if done.slot.is_none() && done.lane.is_none() {
+            self.in_place.retain(|job| !job.is(done.job));
         }
         if let Some(lane) = done.lane {
             if done.slot.is_none() {
@@ -157,7 +159,7 @@ impl State {
                 self.timers.set_retry(at);
                 self.relieve_stuck(deferred); // a thread may have become free meanwhile
             }
-            None if self.is_current_attempt(start) => self.abandon_slot(start.slot, deferred),
+            None if self.has_no_thread_since(start) => self.abandon_slot(start.slot, deferred),
             None => {}
         }
         self.end_if_done(deferred);
@@ -204,8 +206,8 @@ impl State {
     pub(crate) fn dispose(&mut self, deferred: &mut Deferred) -> bool {
         let is_first = self.end.advance(Phase::Disposed) < Phase::Disposed;
         if is_first {
-            deferred.news.0 |= self.resume(deferred); // threads then take assigned work
-            self.cancel_all(deferred);
+            self.cancel_all(deferred); // first: a resumed thread finds no work
+            deferred.news.0 |= self.resume(deferred);
         }
         self.end_if_done(deferred);
         is_first
@@ -226,17 +228,18 @@ impl State {
         for index in self.slots.indices() {
             self.cancel_slot(index, deferred);
         }
+        deferred.cancel.extend(self.in_place.iter().cloned());
     }
 
     /// Interrupts the running job of a slot and cancels the assigned one.
     fn cancel_slot(&mut self, index: usize, deferred: &mut Deferred) {
+        // No thread arrives for such work: none is started or woken for cancelled work.
+        let is_waiting = self.slots.try_at(index).is_some_and(|slot| self.is_assigned_waiting(slot));
         let Some(slot) = self.slots.try_at_mut(index) else { return };
         deferred.cancel.extend(slot.running().cloned());
-        // A stuck slot has no thread, and none is started for cancelled work.
-        let is_stuck = slot.thread().state() == ThreadState::None;
-        let stuck = if is_stuck { slot.take_assigned() } else { None };
+        let waiting = if is_waiting { slot.take_assigned() } else { None };
         deferred.cancel.extend(slot.assigned().map(|assigned| assigned.job.clone()));
-        if let Some(assigned) = stuck {
+        if let Some(assigned) = waiting {
             self.cancel_assigned(assigned, deferred);
         }
     }
@@ -271,7 +274,8 @@ impl State {
             self.remove_free_slots(deferred);
         }
         if self.has_ended() {
-            deferred.engine = self.end.take_engine();
+            // This may run twice in a critical section.
+            deferred.engine = deferred.engine.take().or_else(|| self.end.take_engine());
             deferred.ended = true;
             deferred.news.1 |= self.end.report();
         }

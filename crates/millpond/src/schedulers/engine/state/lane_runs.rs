@@ -26,7 +26,8 @@ impl State {
         waits: Waits,
         deferred: &mut Deferred,
     ) -> Result<(), Full> {
-        let Some(home) = self.lanes.get(lane).map(LaneCell::home) else { return Ok(()) };
+        let home = self.lanes.get(lane).map(LaneCell::home);
+        let home = home.expect("the caller has found the lane open in this critical section");
         let is_due = matches!(waits, Waits::Accepted(_)) && !job.is_periodic();
         let starts_now = is_due && self.could_start_now(lane);
         if starts_now && let Some(slot) = self.slots.get_mut(home) {

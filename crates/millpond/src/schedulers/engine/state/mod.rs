@@ -57,6 +57,9 @@ use crate::schedulers::stats::{Counters, SchedulerStats};
 use crate::sync::Arc;
 use crate::time::clock::Tick;
 
+/// How many due jobs and lanes are handled in one critical section.
+const MOST_DUE_AT_ONCE: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct State {
     name: Arc<str>,
@@ -69,6 +72,8 @@ pub(super) struct State {
     queues: Queues,
     wakes: Wakes,
     lanes: Lanes,
+    /// Jobs without a lane that run in place. `Lanes::in_place` has the lanes.
+    in_place: Vec<JobRef>,
     timers: Timers,
     end: End,
     counters: Counters,
@@ -92,6 +97,7 @@ impl State {
             queues: Queues::new(),
             wakes: Wakes::default(),
             lanes: Lanes::default(),
+            in_place: Vec::new(),
             timers: Timers::new(plan.clock.clone()),
             end: End::new(lifecycle),
             counters: Counters::default(),
@@ -204,13 +210,18 @@ impl State {
         Some((lane, queue))
     }
 
-    /// Takes back a job that was just accepted. Returns false if a thread has already taken it.
-    pub(super) fn undo(&mut self, job: &JobRef, deferred: &mut Deferred) -> bool {
+    /// Takes back a job that was just accepted, because no thread started in `slot`. Returns false
+    /// if a thread has already taken it.
+    ///
+    /// Assigned work moves only to slots with own threads. An executor may have any number of
+    /// slots, so these are not searched.
+    pub(super) fn undo(&mut self, job: &JobRef, slot: SlotRef, deferred: &mut Deferred) -> bool {
         let has_it = |index: &usize| {
             let assigned = self.slots.try_at(*index).and_then(|slot| slot.assigned());
             assigned.is_some_and(|assigned| assigned.job.is(job))
         };
-        let found = self.slots.indices().find(has_it);
+        let searched = if matches!(self.shape, Shape::Bursts) { 0..0 } else { self.slots.indices() };
+        let found = [slot.index].into_iter().chain(searched).find(has_it);
         let undone = match found.and_then(|index| self.slots.at_mut(index).take_assigned()) {
             Some(assigned) => {
                 self.unassign(assigned, deferred);
@@ -236,7 +247,7 @@ impl State {
     }
 
     fn try_take_place(&mut self, slot: SlotRef) -> Result<(), Full> {
-        let Some(there) = self.slots.get_mut(slot) else { return Ok(()) };
+        let there = self.slots.get_mut(slot).expect("a permit of the caller keeps the slot");
         self.capacity.take(there)
     }
 
@@ -353,6 +364,9 @@ impl State {
 
     /// Handles the alarm: starts or queues due work and removes expired slots. Returns true if
     /// failed starts are retried.
+    ///
+    /// If much work is due, handles a part of it. The alarm then rings again at once, and others
+    /// get the lock in between.
     pub(super) fn alarm_rang(&mut self, deferred: &mut Deferred) -> bool {
         self.timers.alarm_rang();
         let now = self.now();
@@ -360,7 +374,8 @@ impl State {
         if retries {
             self.restart_stuck(deferred);
         }
-        while let Some(due) = self.timers.pop_due(now) {
+        let mut left = MOST_DUE_AT_ONCE;
+        while let Some(due) = self.timers.pop_due(now, &mut left) {
             match due {
                 Due::Lane(lane) => {
                     if let Some(cell) = self.lanes.get_mut(lane) {

@@ -11,6 +11,7 @@
 
 use super::State;
 use super::lanes::LanePhase;
+use super::slot::Slot;
 use crate::schedulers::end::Phase;
 use crate::schedulers::engine::deferred::Deferred;
 use crate::schedulers::engine::model::LaneRef;
@@ -31,12 +32,22 @@ impl State {
             let cell = self.lanes.get(lane).filter(|cell| cell.phase() == LanePhase::Running);
             cell.into_iter().for_each(|cell| cell.queue().set_paused(true));
         }
-        let assigned = self.slots.iter().filter_map(|(_, slot)| slot.assigned());
+        self.notify_waiters_of_assigned(|_| true, deferred);
+        true
+    }
+
+    /// Notifies the waiters of the work that is assigned to `selected` slots.
+    pub(super) fn notify_waiters_of_assigned(
+        &mut self,
+        selected: impl Fn(&Slot) -> bool,
+        deferred: &mut Deferred,
+    ) {
+        let slots = self.slots.iter().filter(|(_, slot)| selected(slot));
+        let assigned = slots.filter_map(|(_, slot)| slot.assigned());
         let assigned: Vec<_> = assigned.map(|assigned| (assigned.job.clone(), assigned.lane)).collect();
         for (job, lane) in assigned {
             self.notify_waiters(&job, lane, deferred);
         }
-        true
     }
 
     /// Notifies waiters that they may run assigned work, because no thread will arrive for it.

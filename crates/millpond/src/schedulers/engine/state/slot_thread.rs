@@ -3,7 +3,7 @@
 //! ```text
 //! None ──begin_start──▶ Starting ──promise──▶ Promised ──arrive──▶ Awake ◀─────────┐
 //!   ▲                       └────────arrive─────────────────────────▲              │ ask
-//!   └── body dropped, or the thread left ──                         │              │
+//!   └── refused, body dropped, or the thread left ──                │              │
 //!                     Awake ──search──▶ Searching ──park──▶ Parked ──defer_wake──▶ WakePending
 //!                                           └──notify──▶ Notified ◀──notify──┘──────────┘
 //! ```
@@ -93,6 +93,14 @@ impl SlotThread {
             self.state = ThreadState::Promised;
         }
         std::mem::replace(&mut self.join, join)
+    }
+
+    /// Records that the source refused the current attempt. If it kept the body, that thread may
+    /// still arrive, unless another attempt begins first.
+    pub(super) fn refused(&mut self) {
+        if self.state == ThreadState::Starting {
+            self.state = ThreadState::None;
+        }
     }
 
     /// Records that the body of the current attempt was dropped. Returns true if a thread was

@@ -17,7 +17,8 @@ pub(super) struct Slots {
     shape: Shape,
     max: usize,
     slots: Vec<Option<Slot>>,
-    /// Free indices, reused smallest first.
+    /// Free indices, reused smallest first. After `trim`, some may be beyond the end of `slots`, or
+    /// in use again.
     free_indices: BinaryHeap<Reverse<usize>>,
     count: usize,
     /// The idle stack. The newest idle slot is last.
@@ -105,24 +106,40 @@ impl Slots {
     fn add(&mut self, now: Tick) -> usize {
         let slot = Some(Slot::new(self.next_number(), now));
         self.count += 1;
-        match self.free_indices.pop() {
-            Some(Reverse(index)) => {
-                self.slots[index] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
+        while let Some(Reverse(index)) = self.free_indices.pop() {
+            if let Some(place @ None) = self.slots.get_mut(index) {
+                *place = slot;
+                return index;
             }
         }
+        self.slots.push(slot);
+        self.slots.len() - 1
     }
 
     pub(super) fn remove(&mut self, index: usize) -> Option<Slot> {
         self.idle.retain(|idle| *idle != index);
-        let slot = self.slots[index].take()?;
+        let slot = self.slots.get_mut(index)?.take()?;
         self.free_indices.push(Reverse(index));
         self.count -= 1;
+        self.trim();
         Some(slot)
+    }
+
+    /// Drops free places at the end, so that the cost of a visit to all slots follows their number.
+    /// Takes constant time per removed slot on average.
+    fn trim(&mut self) {
+        const FEW: usize = 64;
+        while self.slots.len() > FEW
+            && self.count <= self.slots.len() / 4
+            && self.slots.last().is_some_and(Option::is_none)
+        {
+            self.slots.pop();
+        }
+        if self.free_indices.len() > FEW + 2 * self.slots.len() {
+            let is_free = |index: &usize| self.slots[*index].is_none();
+            self.free_indices = (0..self.slots.len()).filter(is_free).map(Reverse).collect();
+            self.slots.shrink_to_fit();
+        }
     }
 
     // ---- holding
@@ -219,5 +236,34 @@ impl Slots {
     pub(super) fn expired(&self, now: Tick, ttl: Duration) -> Option<usize> {
         let oldest = self.idle.first().copied();
         oldest.filter(|index| self.at(*index).idle_since().plus(ttl) <= now)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_leaves_few_places_and_each_index_is_given_once() {
+        let mut slots = Slots::new(Shape::Bursts, usize::MAX);
+        let add = |slots: &mut Slots| slots.add_below_max(|| Tick::ORIGIN).expect("there is no bound");
+        for (most, kept) in [(1000, 3), (500, 400), (2000, 0)] {
+            let before = slots.count();
+            let mut added: Vec<_> = (0..most).map(|_| add(&mut slots)).collect();
+            added.sort_unstable();
+            added.dedup();
+            assert_eq!((added.len(), slots.count()), (most, before + most));
+            // From the middle, so that both ends have free places for a while.
+            added.rotate_left(most / 2);
+            added.iter().filter(|index| **index >= kept).for_each(|index| _ = slots.remove(*index));
+            let last = slots.iter().last().map_or(0, |(index, _)| index + 1);
+            let len = slots.indices().len();
+            assert!(
+                len <= 64 || len == last || 4 * slots.count() > len,
+                "{len} places for {}",
+                slots.count()
+            );
+            assert!(slots.free_indices.len() <= 64 + 2 * len);
+        }
     }
 }

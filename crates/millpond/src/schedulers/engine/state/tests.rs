@@ -18,7 +18,7 @@ use crate::schedulers::job::JobRef;
 use crate::sync::Arc;
 use crate::task::{Outcome, RunEnd, TaskId};
 use crate::threads::plain_threads;
-use crate::time::clock::{ManualClock, Tick};
+use crate::time::clock::{Clock, ManualClock, Tick};
 
 const TTL: Duration = Duration::from_secs(60);
 
@@ -31,8 +31,13 @@ struct Scene {
 
 impl Scene {
     fn new(max_slots: usize) -> Scene {
-        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let time = ManualClock::new();
+        let clock = time.clock();
+        Scene::with_clock(max_slots, time, clock)
+    }
+
+    fn with_clock(max_slots: usize, time: ManualClock, clock: Clock) -> Scene {
+        static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let plan = Plan {
             name: "test".to_owned(),
             registered_as: "test".to_owned(),
@@ -41,10 +46,10 @@ impl Scene {
             max_slots,
             queue_capacity: 10,
             source: ThreadSource::threads(plain_threads(), "test", &NUMBERS, false),
-            clock: time.clock(),
+            clock: clock.clone(),
             has_timing: true,
         };
-        let meter = Arc::new(Meter::new(time.clock(), Timing::Sampled, 1));
+        let meter = Arc::new(Meter::new(clock, Timing::Sampled, 1));
         let state = State::new(&plan, "test".into(), Arc::new(Lifecycle::default()), &meter);
         Scene { state, deferred: Deferred::default(), time }
     }
@@ -246,4 +251,34 @@ fn a_thread_wakes_no_second_one_if_a_run_has_ended_since_it_was_notified() {
     assert_eq!(called(&scene), [0, 0, 1, 0, 0, 0, 0, 0]);
     assert!(scene.come(c).is_some());
     assert_eq!(called(&scene), [0, 0, 0, 0, 1, 0, 0, 0], "the work of the fourth was stolen");
+}
+
+#[test]
+fn a_failed_start_does_not_postpone_the_retry_of_another() {
+    let mut scene = Scene::new(1);
+    let at = |nanos| Tick::from_nanos(nanos);
+    [at(20), at(30), at(10), at(40)].into_iter().for_each(|retry| scene.state.set_retry(retry));
+    assert_eq!(scene.state.next_alarm(), Some(at(10)));
+}
+
+#[test]
+fn work_that_is_due_together_is_handled_in_parts() {
+    let mut scene = Scene::with_clock(20, ManualClock::new(), Clock::system());
+    let due = scene.state.now();
+    for _ in 0..200 {
+        let job = JobRef::of(TaskId::fresh(), || {}, TTL, None);
+        scene.state.accept_delayed(&job, due).expect("there is capacity");
+    }
+    let mut left = 200;
+    for _ in 0..100 {
+        scene.state.alarm_rang(&mut scene.deferred);
+        let before = std::mem::replace(&mut left, scene.state.timers.jobs());
+        assert!(before - left <= 64, "{before} {left}");
+        if left == 0 {
+            return;
+        }
+        let now = scene.state.now();
+        assert!(scene.state.next_alarm().is_some_and(|next| next <= now), "the alarm rings at once");
+    }
+    panic!("{left} jobs are left after 100 rings");
 }

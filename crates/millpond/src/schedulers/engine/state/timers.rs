@@ -13,7 +13,8 @@ pub(super) struct Timers {
     clock: Clock,
     /// Delayed jobs without a lane.
     jobs: TimerWheel<JobRef>,
-    /// The wheel has a bucket to open before its entries are due. Call `look` again at this time.
+    /// The wheel has a bucket to open before its entries are due, or due work is left. Call
+    /// `pop_due` again at this time.
     look_ahead: Option<Tick>,
     /// Lanes that wait for the due time of their next job.
     lanes: TimerQueue<LaneRef>,
@@ -99,7 +100,13 @@ impl Timers {
     }
 
     /// Takes the first job or lane that is due by `now`, ordered by time and then by arrival.
-    pub(super) fn pop_due(&mut self, now: Tick) -> Option<Due> {
+    /// Returns at most `left` of them, except with a manual clock.
+    pub(super) fn pop_due(&mut self, now: Tick, left: &mut usize) -> Option<Due> {
+        if *left == 0 && !self.clock.tells() {
+            self.look_ahead = Some(now);
+            return None;
+        }
+        *left = left.saturating_sub(1);
         let mut look = self.jobs.look(now);
         // With a manual clock all work is done at once: its alarm rings on the thread that advances
         // it.
@@ -118,8 +125,9 @@ impl Timers {
 
     // ---- retries of failed starts
 
+    /// Sets the retry, but does not postpone one that is set.
     pub(super) fn set_retry(&mut self, at: Tick) {
-        self.retry = Some(at);
+        self.retry = Some(self.retry.map_or(at, |set| set.min(at)));
     }
 
     pub(super) fn has_retry(&self) -> bool {
