@@ -270,7 +270,11 @@ impl Drop for OnWorker {
 /// A calling worker runs tasks in place, as [`TaskHandle::join`] does, so it does not deadlock a
 /// full pool. It runs those that the future waits for and that are still queued in the worker's own
 /// pool or scheduler. This covers only handles that this thread polls, not those inside another
-/// spawned future. A handle of the calling task itself is ready with [`JoinError::WouldDeadlock`].
+/// spawned future.
+///
+/// A handle that cannot resolve while a calling worker blocks is ready at once with
+/// [`JoinError::WouldDeadlock`]: the handle of the calling task itself, or of a task around it. That
+/// is so even if `future` waits for something else too, such as a timeout.
 ///
 /// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock
 ///

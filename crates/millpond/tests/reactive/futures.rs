@@ -596,6 +596,25 @@ fn a_task_that_blocks_on_its_own_handle_is_told_so_at_once() {
     pool.close();
 }
 
+/// The task spawns a future on an executor that runs tasks on the caller's thread, inside the poll
+/// of its own `block_on`. That future awaits the handle of the task, which ends later.
+#[test]
+fn a_future_that_runs_inside_the_poll_of_block_on_may_await_the_task_around_it() {
+    let pool = fixed(1);
+    let (give, given) = mpsc::channel::<TaskHandle<u32>>();
+    let (tell, told) = mpsc::channel();
+    let task = pool.submit(move || {
+        let own = given.recv().unwrap();
+        let spawned = async { SameThread.spawn_future(own).unwrap() };
+        tell.send(reactive::block_on(spawned).unwrap()).unwrap();
+        7
+    });
+    give.send(task.unwrap()).unwrap();
+    let detached = told.recv_timeout(LONG).unwrap();
+    assert_eq!(soon(detached).unwrap().unwrap(), 7);
+    end(&pool);
+}
+
 #[test]
 fn block_on_does_not_run_a_task_in_place_when_the_future_is_ready_without_it() {
     let pool = fixed(1);
