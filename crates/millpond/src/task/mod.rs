@@ -53,6 +53,8 @@ use crate::time::clock::Tick;
 
 pub(crate) use cell::{TaskCell, help_to_run, new_cell};
 use closure::Closure;
+#[cfg(feature = "futures")]
+pub(crate) use context::waits_for_this_thread;
 pub(crate) use context::{WorksForScheduler, current_worker, work_for, works_for, works_for_any};
 pub use decorate::Body;
 pub(crate) use error::Payload;

@@ -596,6 +596,45 @@ fn a_task_that_blocks_on_its_own_handle_is_told_so_at_once() {
     pool.close();
 }
 
+/// A future that gets its own handle, on a pool. `inside` gets the handle during the poll.
+fn future_with_own_handle(inside: impl FnOnce(TaskHandle<()>) -> bool + Send + 'static) {
+    let pool = fixed(1);
+    let (give, given) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let handle = pool.spawn_future(async move { tell.send(inside(given.recv().unwrap())).unwrap() }).unwrap();
+    let canceller = handle.canceller();
+    give.send(handle).unwrap();
+    let answer = told.recv_timeout(LONG / 4);
+    canceller.cancel(true); // so that a failure does not hang
+    assert_eq!(answer, Ok(true), "the future waits for itself");
+    end(&pool);
+}
+
+#[test]
+fn a_future_that_blocks_on_its_own_handle_is_told_so_at_once() {
+    future_with_own_handle(|own| matches!(own.join(), Err(JoinError::WouldDeadlock)));
+    future_with_own_handle(|own| matches!(reactive::block_on(own), Ok(Err(JoinError::WouldDeadlock))));
+}
+
+#[test]
+fn another_thread_may_join_a_future_while_it_is_polled() {
+    let pool = fixed(1);
+    let (gate, begun) = (Gate::new(), Gate::new());
+    let (pass, tell) = (gate.clone(), begun.clone());
+    let handle = pool.spawn_future(async move {
+        tell.open();
+        pass.pass();
+        5
+    });
+    begun.pass();
+    thread::scope(|scope| {
+        let joining = block(scope, || handle.unwrap().join());
+        gate.open();
+        assert_eq!(joining.join().unwrap(), 5);
+    });
+    end(&pool);
+}
+
 /// The task spawns a future on an executor that runs tasks on the caller's thread, inside the poll
 /// of its own `block_on`. That future awaits the handle of the task, which ends later.
 #[test]
