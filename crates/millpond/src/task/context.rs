@@ -97,6 +97,14 @@ pub(crate) fn works_for_any() -> bool {
     read(|context| context.pool != 0 || !context.schedulers.is_empty())
 }
 
+/// Returns the numbers of the pool and the schedulers that the calling thread works for.
+pub(crate) fn owners_of_this_thread() -> Vec<u64> {
+    read(|context| {
+        let pool = Some(context.pool).filter(|number| *number != 0);
+        pool.into_iter().chain(context.schedulers.iter().copied()).collect()
+    })
+}
+
 /// Returns true if `run` is on the calling thread, or on a thread that waits for the calling
 /// thread.
 pub(crate) fn waits_for_this_thread(run: RunId) -> bool {

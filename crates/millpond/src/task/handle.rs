@@ -256,6 +256,11 @@ impl Canceller {
         self.cell.state()
     }
 
+    /// Returns the number of the pool or scheduler in which the task waits; 0 if there is none.
+    pub(crate) fn owner(&self) -> u64 {
+        self.cell.owner()
+    }
+
     /// Runs the task here if it waits for a pool or scheduler that the calling thread works for.
     /// Returns when to try again if it cannot run yet.
     pub(crate) fn help(&self) -> Option<Instant> {
