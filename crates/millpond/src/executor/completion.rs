@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use crate::executor::helpers::{Helper, Helpers, Key};
 use crate::executor::{Executor, Rejected};
 use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::interrupt::{Interrupted, Wake};
@@ -14,25 +15,23 @@ use crate::task::{Canceller, TaskHandle, works_for_any};
 /// Tasks that were started together, and the handles of those that have ended.
 ///
 /// A worker that waits for a handle runs those tasks that are queued in its own pool, so that a
-/// full pool cannot wait for itself. It lists itself as a helper and then looks for handles and
-/// tasks. A thread that adds one does so first and then notifies the helpers, under the same lock
-/// as the list. So each handle and each task is either found or announced.
+/// full pool cannot wait for itself. [`Helpers`] has the tasks and the blocked workers.
+///
+/// No wake-up is lost. The end of a task offers the handle (C1), then takes the lock and calls a
+/// listed worker (C2). A worker takes the lock, finds no handle (H1), and lists itself (H2), in one
+/// critical section. If C2 is first, H1 sees the handle; otherwise C2 finds the worker. A
+/// submission adds its task and calls a worker in one critical section, and H1 also looks for a
+/// task, so the same holds for tasks. A call reaches one worker. That worker looks again, and when
+/// it leaves it calls another one if there is something left. Model: `loom_tests::completion`.
 pub(crate) struct Completions<T> {
     finished: LinkedBlockingQueue<TaskHandle<T>>,
-    state: Mutex<State>,
-}
-
-#[derive(Default)]
-struct State {
-    pending: Pending,
-    /// Workers that wait for a handle or for a task to run.
-    helpers: Vec<Arc<WaitCell>>,
+    helpers: Mutex<Helpers>,
 }
 
 impl<T: Send + 'static> Completions<T> {
     pub(crate) fn new() -> Arc<Self> {
         let finished = LinkedBlockingQueue::unbounded();
-        Arc::new(Completions { finished, state: Mutex::new(State::default()) })
+        Arc::new(Completions { finished, helpers: Mutex::new(Helpers::default()) })
     }
 
     /// Submits `f` to `executor`. Its handle arrives as soon as the task has ended.
@@ -46,16 +45,13 @@ impl<T: Send + 'static> Completions<T> {
         let canceller = handle.canceller();
         let this = Arc::clone(self);
         handle.when_done(move |handle| {
-            let _ = this.finished.offer(handle); // never fails: the queue is unbounded
-            let helpers = std::mem::take(&mut this.state.lock().helpers);
-            notify_all(helpers);
+            let _ = this.finished.offer(handle); // C1; never fails: the queue is unbounded
+            let worker = this.helpers.lock().call_for_result(); // C2
+            notify(worker);
         });
-        let mut state = self.state.lock();
-        let ended = state.pending.push(canceller.clone());
-        let helpers = std::mem::take(&mut state.helpers);
-        drop(state);
-        drop(ended);
-        notify_all(helpers);
+        let (removed, worker) = self.helpers.lock().add(canceller.clone());
+        notify(worker);
+        drop(removed);
         Ok(canceller)
     }
 
@@ -65,31 +61,52 @@ impl<T: Send + 'static> Completions<T> {
 
     /// Waits for the next handle, until `deadline`.
     pub(crate) fn next(&self, deadline: Option<Instant>) -> Result<Option<TaskHandle<T>>, Interrupted> {
-        if works_for_any() {
-            return self.help_until(deadline);
+        if !works_for_any() {
+            let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
+            return self.finished.poll_timeout(left);
         }
-        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        self.finished.poll_timeout(left)
+        if let Some(handle) = self.poll() {
+            return Ok(Some(handle)); // the common case in a burst
+        }
+        let mut helper = Helper::for_this_thread();
+        let next = self.help_until(deadline, &mut helper);
+        if helper.was_listed() {
+            let mut helpers = self.helpers.lock();
+            let has_result = !self.finished.is_empty();
+            let worker = helpers.call_next(has_result);
+            drop(helpers);
+            notify(worker);
+        }
+        next
     }
 
-    fn help_until(&self, deadline: Option<Instant>) -> Result<Option<TaskHandle<T>>, Interrupted> {
+    /// Runs tasks until there is a handle.
+    fn help_until(
+        &self,
+        deadline: Option<Instant>,
+        helper: &mut Helper,
+    ) -> Result<Option<TaskHandle<T>>, Interrupted> {
         loop {
-            let helper = Helper::list(&self.state);
-            let mut again: Option<Instant> = None;
-            let pending = self.state.lock().pending.0.clone();
-            for task in pending {
-                if let Some(handle) = self.poll() {
-                    return Ok(Some(handle));
-                }
-                again = again.into_iter().chain(task.help()).min();
-            }
             if let Some(handle) = self.poll() {
                 return Ok(Some(handle));
             }
+            let mut helpers = self.helpers.lock();
+            if !self.finished.is_empty() {
+                continue; // H1
+            }
+            if let Some((key, task)) = helpers.take_task(helper) {
+                drop(helpers);
+                self.try_to_run(key, task);
+                continue;
+            }
+            let again = helpers.list(helper); // H2
+            drop(helpers);
             let until = deadline.into_iter().chain(again).min();
-            match helper.cell.wait(until, OnInterrupt::Return) {
+            let wake = helper.cell().wait(until, OnInterrupt::Return);
+            self.helpers.lock().unlist(helper);
+            match wake {
                 Wake::Interrupted => {
-                    helper.cell.take_interrupt();
+                    helper.cell().take_interrupt();
                     return Err(Interrupted);
                 }
                 Wake::TimedOut if until == deadline => return Ok(self.poll()),
@@ -97,49 +114,18 @@ impl<T: Send + 'static> Completions<T> {
             }
         }
     }
-}
 
-fn notify_all(helpers: Vec<Arc<WaitCell>>) {
-    helpers.into_iter().for_each(|helper| helper.notify());
-}
-
-/// A worker in the list of helpers. Leaves it when dropped.
-struct Helper<'a> {
-    state: &'a Mutex<State>,
-    cell: Arc<WaitCell>,
-}
-
-impl<'a> Helper<'a> {
-    fn list(state: &'a Mutex<State>) -> Helper<'a> {
-        let cell = Arc::new(WaitCell::for_this_thread());
-        state.lock().helpers.push(Arc::clone(&cell));
-        Helper { state, cell }
-    }
-}
-
-impl Drop for Helper<'_> {
-    fn drop(&mut self) {
-        self.state.lock().helpers.retain(|listed| !Arc::ptr_eq(listed, &self.cell));
-    }
-}
-
-/// The tasks that may not have ended. Ended ones are removed whenever the vector is full, so it
-/// does not grow without bound.
-#[derive(Default)]
-struct Pending(Vec<Canceller>);
-
-impl Pending {
-    /// Returns removed tasks, to be dropped outside of the lock.
-    fn push(&mut self, task: Canceller) -> Vec<Canceller> {
-        let Pending(tasks) = self;
-        let mut ended = Vec::new();
-        if tasks.len() == tasks.capacity() {
-            ended = tasks.extract_if(.., |task| task.is_done()).collect();
-            tasks.reserve(tasks.len() + 1); // so the amortised cost per push is constant
+    /// Runs the task here, unless it has begun elsewhere. Puts it back if it cannot start yet.
+    fn try_to_run(&self, key: Key, task: Canceller) {
+        if let Some(at) = task.help() {
+            let worker = self.helpers.lock().put_back(key.again_at(at), task);
+            notify(worker);
         }
-        tasks.push(task);
-        ended
     }
+}
+
+fn notify(worker: Option<Arc<WaitCell>>) {
+    worker.into_iter().for_each(|worker| worker.notify());
 }
 
 /// Submits tasks to an executor and returns their handles in the order of completion.

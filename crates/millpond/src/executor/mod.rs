@@ -3,8 +3,9 @@
 //! [`Executor`] accepts tasks, and [`ExecutorService`] can also be shut down. [`ExecutorExt`] adds
 //! the methods that need only `execute_task`, for every executor.
 
-mod completion;
+pub(crate) mod completion;
 mod forward;
+mod helpers;
 mod invoke;
 mod pool_name;
 mod rejected;

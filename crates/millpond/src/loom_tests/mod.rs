@@ -7,6 +7,7 @@
 //! model: a timeout is the explicit step `ThreadContext::fire_timer`. The models of the pool and of
 //! the schedulers use private items, so `pool/mod.rs` and `schedulers/engine/mod.rs` declare them.
 
+mod completion;
 mod handle;
 mod interrupt;
 mod queue;

@@ -30,6 +30,8 @@ use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Instant;
 
+pub use handle::ScopedTaskHandle;
+
 use super::ThreadPoolExecutor;
 use crate::executor::TrySubmitError;
 use crate::interrupt::{ThreadContext, Wake};
@@ -192,6 +194,10 @@ impl<T: Send, F: FnOnce() -> T + Send> Tracked for ScopedCell<T, F> {
         false
     }
 
+    fn is_waiting_for_this_thread(&self) -> bool {
+        self.cell.is_waiting_for_this_thread()
+    }
+
     fn entered(&self, owner: u64) {
         let pending = Pending::raise(&self.scope);
         // AcqRel, here and in `pending`: a unit is raised before another thread can take it over.
@@ -272,7 +278,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let mut token = ResultToken::fresh();
         let cell = self.start(&mut token, f, false)?.into_joinable();
-        Ok(ScopedTaskHandle { cell, token })
+        Ok(ScopedTaskHandle::new(cell, token))
     }
 
     fn start<T, F>(
@@ -440,49 +446,6 @@ pub(super) fn scope<'env, R>(
     value_or_first(result, payloads).unwrap_or_else(|payload| resume_unwind(payload))
 }
 
-/// A handle to the result of a scoped task; see [`Scope::submit`].
-#[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
-pub struct ScopedTaskHandle<'scope, T> {
-    cell: CellRef<dyn Joinable<T> + 'scope>,
-    token: ResultToken,
-}
-
-impl<T> ScopedTaskHandle<'_, T> {
-    /// Blocks until the task is done and returns its value. A worker of the task's pool runs a task
-    /// that is still queued on its own thread.
-    ///
-    /// # Errors
-    /// The errors of [`TaskHandle::join`](crate::TaskHandle::join).
-    pub fn join(mut self) -> Result<T, JoinError> {
-        match self.cell.wait_done(None) {
-            Wake::Interrupted => Err(JoinError::Interrupted),
-            _ => self.cell.take_result(&mut self.token).expect("the task is done"),
-        }
-    }
-
-    /// Returns the state of the task.
-    pub fn state(&self) -> TaskState {
-        self.cell.state()
-    }
-
-    /// Returns true once the task has ended.
-    pub fn is_done(&self) -> bool {
-        self.state().is_done()
-    }
-}
-
-impl<T> Drop for ScopedTaskHandle<'_, T> {
-    fn drop(&mut self) {
-        self.cell.detach(&mut self.token);
-    }
-}
-
-impl<T> fmt::Debug for ScopedTaskHandle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedTaskHandle").field("state", &self.state()).finish_non_exhaustive()
-    }
-}
-
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pending = self.state.pending.load(Ordering::Relaxed);
@@ -493,5 +456,6 @@ impl fmt::Debug for Scope<'_, '_> {
 /// The error of a scoped task that the pool refused; it owns the closure.
 pub type ScopeRejected<F> = TrySubmitError<F>;
 
+mod handle;
 #[cfg(all(test, loom))]
 mod models;

@@ -12,14 +12,13 @@ use std::time::Instant;
 
 use super::polled::{Decorated, Polled};
 use crate::executor::Executor;
-use crate::interrupt::{self, Interrupter, ThreadContext, Wake};
+use crate::interrupt::{RunId, ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
 use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering};
-use crate::task::TaskId;
 use crate::task::periodic::Body;
 use crate::task::{
     Help, JoinError, Joinable, Outcome, Panic, Place, Propagated, RemoveCancelled, ResultToken, RunEvent,
-    TaskState, Tracked, Waiter, help_to_run,
+    TaskId, TaskState, Tracked, Waiter, help_to_run, waits_for_this_thread,
 };
 
 /// The phase of a future.
@@ -84,8 +83,8 @@ struct Cell<F: Future> {
     executor: Option<Arc<dyn Executor>>,
     /// Present from the end of the future until it is taken.
     result: Option<Result<F::Output, Panic>>,
-    /// Present while the phase is Polling or Notified; used to interrupt the poll.
-    runner: Option<Interrupter>,
+    /// The run that polls. Present while the phase is Polling or Notified.
+    runner: Option<RunId>,
     /// The number of the pool that has the queued turn; 0 if none.
     home: u64,
     waiter: Option<FutureWaiter>,
@@ -117,10 +116,6 @@ impl FutureWaiter {
         }
     }
 
-    fn into_waiter(self) -> Waiter {
-        Waiter::new(self.into_waker())
-    }
-
     fn wake(self) {
         catch(|| self.into_waker().wake());
     }
@@ -131,7 +126,7 @@ struct Remains<F: Future> {
     future: Option<Polled<F>>,
     executor: Option<Arc<dyn Executor>>,
     home: u64,
-    runner: Option<Interrupter>,
+    runner: Option<RunId>,
 }
 
 /// What the turn does after a poll that was pending.
@@ -236,7 +231,7 @@ where
         let future = cell.future.take()?;
         cell.phase = Phase::Polling;
         cell.home = 0;
-        cell.runner = Some(interrupt::current_without_callbacks());
+        cell.runner = Some(RunId::current());
         self.decided.store(TaskState::Running as u8, Ordering::Release);
         self.set_state(TaskState::Running);
         Some(future)
@@ -370,6 +365,11 @@ where
         true
     }
 
+    fn is_waiting_for_this_thread(&self) -> bool {
+        let runner = self.cell.lock().runner;
+        runner.is_some_and(waits_for_this_thread)
+    }
+
     fn entered(&self, home: u64) {
         let mut cell = self.cell.lock();
         if cell.phase == Phase::Queued {
@@ -437,7 +437,7 @@ where
         let mut cell = self.cell.lock();
         if self.is_done() {
             drop(cell);
-            return Err(waiter.map(FutureWaiter::into_waiter));
+            return Err(waiter.map(|waiter| Waiter::new(waiter.into_waker())));
         }
         let old = std::mem::replace(&mut cell.waiter, waiter);
         drop(cell);

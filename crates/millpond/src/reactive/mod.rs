@@ -43,6 +43,7 @@
 //! * The consumer drops the stream: the source is dropped, at once or after the current poll, which
 //!   is interrupted.
 
+mod block_on;
 mod core;
 mod delivery;
 mod pipe;
@@ -53,8 +54,9 @@ mod stream;
 mod subscribe_on;
 mod task;
 
+pub use self::block_on::block_on;
 pub use self::delivery::StreamError;
 pub use self::publish_on::{MapOn, PublishOn};
-pub use self::spawn::{ExecutorFutureExt, SchedulerFutureExt, block_on};
+pub use self::spawn::{ExecutorFutureExt, SchedulerFutureExt};
 pub use self::stream::{PREFETCH, StreamOn};
 pub use self::subscribe_on::SubscribeOn;

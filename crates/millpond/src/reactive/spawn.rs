@@ -1,20 +1,15 @@
-//! Runs futures on executors and schedulers: the two extension traits, and [`block_on`].
+//! Runs futures on executors and schedulers: the two extension traits.
 
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::core::Losing;
 use super::task;
 use crate::executor::{Executor, RejectReason, Rejected};
-use crate::interrupt::wait::{OnInterrupt, WaitCell};
-use crate::interrupt::{Interrupted, Wake};
 use crate::panic::{catch_value, drop_caught};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak, fence};
-use crate::task::Task;
-use crate::task::{Canceller, TaskHandle, awaited_in, works_for_any};
+use crate::task::{Task, TaskHandle};
 
 /// Runs futures on executors. Implemented for every executor that can be cloned. These include
 /// every pool, which is a cheap handle, and every executor in an `Arc`.
@@ -199,6 +194,8 @@ impl OnWorker {
         let on = match &*watch {
             Watch::On(losing, on_duty, series) if turn.is_none() => {
                 on_duty.store(true, Ordering::SeqCst);
+                // Pairs with the SeqCst exchange by which the scheduler disposes of the watch. If
+                // `is_disposed` below misses that exchange, `Sentry::drop` sees the flag.
                 fence(Ordering::SeqCst);
                 Some((Weak::clone(losing), series.clone()))
             }
@@ -261,49 +258,5 @@ impl Executor for OnWorker {
 impl Drop for OnWorker {
     fn drop(&mut self) {
         self.end_watch();
-    }
-}
-
-/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted. A future
-/// that is ready takes precedence over a pending interrupt.
-///
-/// A calling worker runs tasks in place, as [`TaskHandle::join`] does, so it does not deadlock a
-/// full pool. It runs those that the future waits for and that are still queued in the worker's own
-/// pool or scheduler. This covers only handles that this thread polls, not those inside another
-/// spawned future. A handle of the calling task itself is ready with [`JoinError::WouldDeadlock`].
-///
-/// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock
-///
-/// # Errors
-/// Returns [`Interrupted`] if the calling thread is interrupted while it waits. The future is then
-/// dropped.
-///
-/// # Examples
-/// ```
-/// use millpond::{executors, reactive};
-///
-/// let pool = executors::fixed(1)?;
-/// assert_eq!(reactive::block_on(pool.submit(|| 6 * 7)?)??, 42);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
-    let me = Arc::new(WaitCell::for_this_thread());
-    let waker = Waker::from(Arc::clone(&me));
-    let mut future = pin!(future);
-    let is_worker = works_for_any();
-    loop {
-        let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
-        let (answer, awaited) = if is_worker { awaited_in(poll) } else { (poll(), Vec::new()) };
-        if let Poll::Ready(output) = answer {
-            return Ok(output);
-        }
-        // The poll has registered its wakers, so a task that is queued after this check wakes the
-        // thread.
-        let check_again = awaited.iter().filter_map(Canceller::help).min();
-        if me.wait(check_again, OnInterrupt::Return) == Wake::Interrupted {
-            me.take_interrupt();
-            return Err(Interrupted);
-        }
-        me.reset(); // before the next poll
     }
 }

@@ -138,6 +138,18 @@ impl<T, W> TaskCell<T, W> {
         owner::run_inline(self.owner(), self.id(), &self.place)
     }
 
+    /// See [`Tracked::is_waiting_for_this_thread`].
+    ///
+    /// The runner does not change while the task runs. So this thread reads either its own write,
+    /// or the write of another thread.
+    pub(crate) fn is_waiting_for_this_thread(&self) -> bool {
+        match self.state() {
+            TaskState::Running => waits_for_this_thread(self.work.run_id()),
+            TaskState::Pending => is_behind_this_thread(self.owner(), self.id(), &self.place),
+            _ => false,
+        }
+    }
+
     /// See [`Joinable::wait_done`].
     pub(crate) fn wait_done(&self, deadline: Option<Instant>) -> Wake {
         while !self.is_done() {
@@ -313,14 +325,8 @@ impl<T: Send + 'static, W: Work<T> + 'static> Tracked for TaskCell<T, W> {
         self.state()
     }
 
-    /// The runner does not change while the task runs. So this thread reads either its own write,
-    /// or the write of another thread.
     fn is_waiting_for_this_thread(&self) -> bool {
-        match self.state() {
-            TaskState::Running => waits_for_this_thread(self.work.run_id()),
-            TaskState::Pending => is_behind_this_thread(self.owner(), self.id(), &self.place),
-            _ => false,
-        }
+        self.is_waiting_for_this_thread()
     }
 
     fn entered(&self, owner: u64) {

@@ -33,9 +33,19 @@ struct Context {
     waiting: Vec<u64>,
     /// Number of tasks that run inline on this thread, one inside the other.
     depth: usize,
-    /// The tasks that were not done when the current poll polled them; `None` outside of
-    /// `block_on`.
-    awaited: Option<Vec<AwaitedTask>>,
+    /// The innermost poll by `block_on`; `None` outside of `block_on`.
+    awaited: Option<Awaited>,
+}
+
+/// A poll by `block_on`.
+#[derive(Clone)]
+#[cfg_attr(not(feature = "futures"), allow(dead_code, reason = "only `block_on` creates it"))]
+struct Awaited {
+    /// The epoch of the thread in which `block_on` was called. A task that runs inside the poll has
+    /// an epoch of its own: what that task polls does not block this thread.
+    epoch: u64,
+    /// The tasks that were not done when the future polled them.
+    tasks: Vec<AwaitedTask>,
 }
 
 impl Context {
@@ -85,6 +95,14 @@ pub(crate) fn works_for(number: u64) -> bool {
 /// Returns true if the calling thread works for any pool or scheduler.
 pub(crate) fn works_for_any() -> bool {
     read(|context| context.pool != 0 || !context.schedulers.is_empty())
+}
+
+/// Returns the numbers of the pool and the schedulers that the calling thread works for.
+pub(crate) fn owners_of_this_thread() -> Vec<u64> {
+    read(|context| {
+        let pool = Some(context.pool).filter(|number| *number != 0);
+        pool.into_iter().chain(context.schedulers.iter().copied()).collect()
+    })
 }
 
 /// Returns true if `run` is on the calling thread, or on a thread that waits for the calling
@@ -152,18 +170,20 @@ impl Drop for Level {
     }
 }
 
-/// Records that the handle of `task` was polled on this thread and the task is not done.
-pub(super) fn note_awaited(task: impl FnOnce() -> AwaitedTask) {
-    if is_collecting_awaited() {
-        let task = task();
-        change(|context| context.awaited.as_mut().map(|awaited| awaited.push(task)));
-    }
+/// Records that the handle of `task` was polled on this thread and the task is not done. Called
+/// only if [`is_collecting_awaited`].
+pub(super) fn note_awaited(task: AwaitedTask) {
+    change(|context| context.awaited.as_mut().map(|awaited| awaited.tasks.push(task)));
 }
 
 /// Returns true inside [`collect_awaited`]: the thread runs awaited tasks inline, so it must be
 /// woken when one of them is queued.
+///
+/// Returns false again in a task that runs inside that poll, for instance the first turn of a
+/// future that is spawned there on an executor which runs tasks on the caller's thread.
 pub(super) fn is_collecting_awaited() -> bool {
-    read(|context| context.awaited.is_some())
+    let epoch = read(|context| context.awaited.as_ref().map(|awaited| awaited.epoch));
+    epoch.is_some_and(|epoch| epoch == RunId::current().epoch)
 }
 
 /// Calls `poll`, and also returns the tasks that it waits for.
@@ -173,16 +193,17 @@ pub(super) fn is_collecting_awaited() -> bool {
 /// schedulers.
 #[cfg(feature = "futures")]
 pub(super) fn collect_awaited<R>(poll: impl FnOnce() -> R) -> (R, Vec<AwaitedTask>) {
-    let mut outer = Outer(swap_awaited(Some(Vec::new())));
+    let mine = Awaited { epoch: RunId::current().epoch, tasks: Vec::new() };
+    let mut outer = Outer(swap_awaited(Some(mine)));
     let answer = poll();
-    let awaited = swap_awaited(outer.0.take()).unwrap_or_default();
+    let awaited = swap_awaited(outer.0.take());
     std::mem::forget(outer);
-    (answer, awaited)
+    (answer, awaited.map(|awaited| awaited.tasks).unwrap_or_default())
 }
 
-/// The list of an outer poll, restored if the inner poll panics.
+/// The outer poll, restored if the inner one panics.
 #[cfg(feature = "futures")]
-struct Outer(Option<Vec<AwaitedTask>>);
+struct Outer(Option<Awaited>);
 
 #[cfg(feature = "futures")]
 impl Drop for Outer {
@@ -192,6 +213,6 @@ impl Drop for Outer {
 }
 
 #[cfg(feature = "futures")]
-fn swap_awaited(list: Option<Vec<AwaitedTask>>) -> Option<Vec<AwaitedTask>> {
-    change(|context| std::mem::replace(&mut context.awaited, list))
+fn swap_awaited(poll: Option<Awaited>) -> Option<Awaited> {
+    change(|context| std::mem::replace(&mut context.awaited, poll))
 }

@@ -28,6 +28,9 @@ pub enum JoinError {
     /// The task is joined by itself, or by a task that it runs inline and waits for. It could never
     /// end. This is not the outcome of the task; another thread can still join it.
     ///
+    /// A handle that is awaited returns this only inside `reactive::block_on` of a worker, and only
+    /// if it cannot resolve while that thread blocks. It does so at once, also inside a timeout.
+    ///
     /// # Examples
     /// ```
     /// use millpond::{JoinError, TaskHandle, executors};

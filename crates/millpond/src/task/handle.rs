@@ -190,23 +190,33 @@ impl<T> Future for TaskHandle<T> {
     type Output = Result<T, JoinError>;
 
     /// Resolves when the task is done. If polled again after that, returns [`JoinError::Taken`].
+    ///
+    /// Inside `reactive::block_on` of a worker, a handle that cannot resolve while the thread
+    /// blocks is ready with [`JoinError::WouldDeadlock`]: the handle of the task that called
+    /// `block_on`, or of a task around it. That is so even if it is combined with a timeout or
+    /// another future. Everywhere else such a handle stays pending and resolves when its task ends.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        // Only `block_on` of a worker collects, and then the calling thread blocks, as in `join`.
-        if context::is_collecting_awaited() && this.cell.is_waiting_for_this_thread() {
-            return Poll::Ready(Err(JoinError::WouldDeadlock));
-        }
-        if !this.is_done() && this.cell.wait_as(Some(waiter_of(context))).is_ok() {
-            context::note_awaited(|| this.cell.tracked());
-            return Poll::Pending;
+        if !this.is_done() {
+            let is_blocking = context::is_collecting_awaited();
+            if is_blocking && this.cell.is_waiting_for_this_thread() {
+                return Poll::Ready(Err(JoinError::WouldDeadlock));
+            }
+            if this.cell.wait_as(Some(waiter_of(context, is_blocking))).is_ok() {
+                if is_blocking {
+                    context::note_awaited(this.cell.tracked());
+                }
+                return Poll::Pending;
+            }
         }
         Poll::Ready(this.cell.take_result(&mut this.token).expect("done, and done is final"))
     }
 }
 
-fn waiter_of(context: &mut Context<'_>) -> Waiter {
+/// `is_blocking` says that the thread blocks in `block_on`, where it runs awaited tasks itself.
+fn waiter_of(context: &Context<'_>, is_blocking: bool) -> Waiter {
     let waker = context.waker().clone();
-    if context::is_collecting_awaited() { Waiter::running_in_place(waker) } else { Waiter::new(waker) }
+    if is_blocking { Waiter::running_in_place(waker) } else { Waiter::new(waker) }
 }
 
 impl<T> fmt::Debug for TaskHandle<T> {
@@ -245,6 +255,11 @@ impl Canceller {
     /// Returns the state of the task.
     pub fn state(&self) -> TaskState {
         self.cell.state()
+    }
+
+    /// Returns the number of the pool or scheduler in which the task waits; 0 if there is none.
+    pub(crate) fn owner(&self) -> u64 {
+        self.cell.owner()
     }
 
     /// Runs the task here if it waits for a pool or scheduler that the calling thread works for.

@@ -53,7 +53,11 @@ use crate::time::clock::Tick;
 
 pub(crate) use cell::{TaskCell, help_to_run, new_cell};
 use closure::Closure;
-pub(crate) use context::{WorksForScheduler, current_worker, work_for, works_for, works_for_any};
+#[cfg(feature = "futures")]
+pub(crate) use context::waits_for_this_thread;
+pub(crate) use context::{
+    WorksForScheduler, current_worker, owners_of_this_thread, work_for, works_for, works_for_any,
+};
 pub use decorate::Body;
 pub(crate) use error::Payload;
 pub use error::{JoinError, Panic};

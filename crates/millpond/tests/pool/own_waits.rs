@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::pools::{fixed, sized};
-use crate::support::{Gate, LONG, SHORT, await_end, end, occupied, soon};
+use crate::support::{Gate, LONG, SHORT, await_end, end, eventually, occupied, soon};
 use millpond::interrupt;
 use millpond::{
     ExecutorCompletionService, ExecutorService, Hooks, JoinError, RejectReason, TaskHandle, TaskOf,
@@ -52,7 +52,7 @@ fn a_worker_that_takes_runs_a_task_that_is_submitted_meanwhile() {
             next.unwrap().expect("in time").join().unwrap()
         });
         let inside = told.recv_timeout(LONG).unwrap();
-        thread::sleep(SHORT); // most often the task waits by now; the outcome does not depend on it
+        eventually(|| inside.is_parked());
         drop(service.submit(|| 7).unwrap());
         let mut outer = outer.unwrap();
         let sum = outer.join_timeout(LONG / 4);
@@ -60,6 +60,34 @@ fn a_worker_that_takes_runs_a_task_that_is_submitted_meanwhile() {
         assert_eq!(sum.expect("the pool waits for itself").unwrap(), 7);
         end(&pool);
     }
+}
+
+/// How long a worker of `pool` takes to submit tasks to the pool `on` and to take their results.
+fn time_to_take(pool: &ThreadPoolExecutor, on: &ThreadPoolExecutor, tasks: usize) -> Duration {
+    let on = on.clone();
+    let taking = pool.submit(move || {
+        let service = ExecutorCompletionService::new(on);
+        let begin = Instant::now();
+        (0..tasks).for_each(|n| drop(service.submit(move || n).unwrap()));
+        (0..tasks).for_each(|_| drop(service.take().unwrap()));
+        begin.elapsed()
+    });
+    soon(taking.unwrap()).unwrap()
+}
+
+/// Regression: a worker that took a result copied the list of all tasks.
+#[test]
+fn a_worker_takes_each_of_many_results_as_fast_as_each_of_few() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let many = if cfg!(miri) { 100 } else { 20_000 };
+    let (own, other) = (fixed(1), fixed(1));
+    for on in [&own, &other] {
+        let best = |tasks: usize| (0..3).map(|_| time_to_take(&own, on, tasks)).min().unwrap();
+        let (few, many) = (best(many / 10), best(many));
+        assert!(many < 50 * few || many < SECOND, "10 times as many took {many:?} instead of {few:?}");
+    }
+    end(&own);
+    end(&other);
 }
 
 #[test]

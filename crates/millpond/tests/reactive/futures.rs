@@ -5,8 +5,9 @@ use std::panic::panic_any;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use crate::future_fixtures::{Signal, yields};
 use crate::support::pools::fixed;
@@ -594,6 +595,116 @@ fn a_task_that_blocks_on_its_own_handle_is_told_so_at_once() {
         inner.submit(move || deadlocks(reactive::block_on(outer))).unwrap().join().unwrap()
     });
     pool.close();
+}
+
+/// A future that gets its own handle, on a pool. `inside` gets the handle during the poll.
+fn future_with_own_handle(inside: impl FnOnce(TaskHandle<()>) -> bool + Send + 'static) {
+    let pool = fixed(1);
+    let (give, given) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    let handle = pool.spawn_future(async move { tell.send(inside(given.recv().unwrap())).unwrap() }).unwrap();
+    let canceller = handle.canceller();
+    give.send(handle).unwrap();
+    let answer = told.recv_timeout(LONG / 4);
+    canceller.cancel(true); // so that a failure does not hang
+    assert_eq!(answer, Ok(true), "the future waits for itself");
+    end(&pool);
+}
+
+#[test]
+fn a_future_that_blocks_on_its_own_handle_is_told_so_at_once() {
+    future_with_own_handle(|own| matches!(own.join(), Err(JoinError::WouldDeadlock)));
+    future_with_own_handle(|own| matches!(reactive::block_on(own), Ok(Err(JoinError::WouldDeadlock))));
+}
+
+#[test]
+fn another_thread_may_join_a_future_while_it_is_polled() {
+    let pool = fixed(1);
+    let (gate, begun) = (Gate::new(), Gate::new());
+    let (pass, tell) = (gate.clone(), begun.clone());
+    let handle = pool.spawn_future(async move {
+        tell.open();
+        pass.pass();
+        5
+    });
+    begun.pass();
+    thread::scope(|scope| {
+        let joining = block(scope, || handle.unwrap().join());
+        gate.open();
+        assert_eq!(joining.join().unwrap(), 5);
+    });
+    end(&pool);
+}
+
+/// The task spawns a future on an executor that runs tasks on the caller's thread, inside the poll
+/// of its own `block_on`. That future awaits the handle of the task, which ends later.
+#[test]
+fn a_future_that_runs_inside_the_poll_of_block_on_may_await_the_task_around_it() {
+    let pool = fixed(1);
+    let (give, given) = mpsc::channel::<TaskHandle<u32>>();
+    let (tell, told) = mpsc::channel();
+    let task = pool.submit(move || {
+        let own = given.recv().unwrap();
+        let spawned = async { SameThread.spawn_future(own).unwrap() };
+        tell.send(reactive::block_on(spawned).unwrap()).unwrap();
+        7
+    });
+    give.send(task.unwrap()).unwrap();
+    let detached = told.recv_timeout(LONG).unwrap();
+    assert_eq!(soon(detached).unwrap().unwrap(), 7);
+    end(&pool);
+}
+
+/// Polls a future again only if the future has asked for it, as `FuturesUnordered` does.
+struct OnlyWhenWoken<F> {
+    future: F,
+    woken: Arc<Woken>,
+}
+
+#[derive(Default)]
+struct Woken {
+    is_polled_before: AtomicBool,
+    is_set: AtomicBool,
+    outer: Mutex<Option<Waker>>,
+}
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.is_set.store(true, Ordering::SeqCst);
+        let outer = self.outer.lock().unwrap().take();
+        outer.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<F: Future + Unpin> Future for OnlyWhenWoken<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let woken = Arc::clone(&self.woken);
+        *woken.outer.lock().unwrap() = Some(context.waker().clone());
+        let is_first = !woken.is_polled_before.swap(true, Ordering::SeqCst);
+        if !is_first && !woken.is_set.swap(false, Ordering::SeqCst) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.future).poll(&mut Context::from_waker(&Waker::from(woken)))
+    }
+}
+
+/// The worker is the only one, so it must run the task itself once that is due.
+#[test]
+fn block_on_runs_a_task_that_is_due_later_even_if_its_handle_is_not_polled_again() {
+    let pool = executors::scheduled(1);
+    let inner = pool.clone();
+    let outer = pool.submit(move || {
+        let later = inner.schedule(Duration::from_millis(20), || 7).unwrap();
+        let waits = OnlyWhenWoken { future: later, woken: Arc::default() };
+        reactive::block_on(waits)
+    });
+    let mut outer = outer.unwrap();
+    let answer = outer.join_timeout(LONG / 4);
+    outer.cancel(true); // so that a failure does not hang
+    assert_eq!(answer.expect("the pool waits for itself").unwrap().unwrap().unwrap(), 7);
+    end(&pool);
 }
 
 #[test]

@@ -7,7 +7,10 @@ use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
     VirtualTimeScheduler,
 };
-use millpond::{Executor, Interrupted, ManualClock, Rejected, Task, TaskHandle, TaskOf, executors};
+use millpond::{
+    Executor, ExecutorCompletionService, Interrupted, ManualClock, Rejected, Task, TaskHandle, TaskOf,
+    executors,
+};
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -177,6 +180,32 @@ fn a_task_works_for_all_schedulers_on_whose_thread_it_runs() {
     ended(&task.unwrap());
     assert_eq!(told.recv(), Ok((Ok(true), Ok(false))));
     end(&*outer);
+}
+
+/// A task of a scheduler takes from a completion service on that scheduler, which has one thread.
+#[test]
+fn a_task_that_takes_from_a_service_on_its_own_scheduler_runs_what_the_service_waits_for() {
+    let _alone = alone();
+    let single = schedulers::new_single("single").unwrap();
+    let service = Arc::new(ExecutorCompletionService::new(On(Arc::clone(&single))));
+    let (tell, told) = mpsc::channel();
+    let taker = Arc::clone(&service);
+    let task = single.schedule(move || {
+        (1..=2).for_each(|n| drop(taker.submit(move || n).unwrap()));
+        let first = taker.take().unwrap().join().unwrap();
+        let second = taker.poll_timeout(LONG).unwrap().expect("in time").join().unwrap();
+        tell.send((first + second, Some(interrupt::current()))).unwrap();
+        tell.send((taker.take().unwrap().join().unwrap(), None)).unwrap(); // submitted below
+    });
+    let (sum, waiter) = told.recv_timeout(LONG).unwrap();
+    let waiter = waiter.expect("the first message has it");
+    eventually(|| waiter.is_parked());
+    drop(service.submit(|| 7).unwrap());
+    let last = told.recv_timeout(LONG / 4).map(|(n, _)| n);
+    waiter.interrupt(); // so that a failure does not hang
+    assert_eq!((sum, last), (3, Ok(7)));
+    ended(&task.unwrap());
+    end(&*single);
 }
 
 /// A task with a handle, and the handle.

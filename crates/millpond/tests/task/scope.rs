@@ -4,16 +4,16 @@
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 
 use crate::support::pools::fixed;
 use crate::support::{
-    Counter, Gate, MEDIUM, PanicsOnDrop, block, eventually, interrupt_myself, occupied, rounds,
+    Counter, Gate, LONG, MEDIUM, PanicsOnDrop, block, eventually, interrupt_myself, occupied, rounds,
 };
 use millpond::{
-    ConfigError, Hooks, JoinError, RejectReason, Rejected, RejectedExecutionHandler, Task, TaskInfo,
-    TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
+    ConfigError, Hooks, JoinError, RejectReason, Rejected, RejectedExecutionHandler, ScopedTaskHandle, Task,
+    TaskInfo, TaskState, ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
 /// A pool whose only thread is busy and whose queue has no room: every further task goes to
@@ -873,4 +873,24 @@ fn scopes_racing_shutdown_now_leave_nothing_behind() {
         assert!(drained <= tasks);
         pool.close();
     }
+}
+
+#[test]
+fn a_scoped_task_that_joins_itself_is_told_so_at_once() {
+    let pool = fixed(1);
+    pool.scope(|scope| {
+        let (give, given) = mpsc::channel::<ScopedTaskHandle<'_, ()>>();
+        let (tell, told) = mpsc::channel();
+        let (begin, begun) = mpsc::channel();
+        let own = scope.submit(move || {
+            begin.send(interrupt::current()).unwrap();
+            tell.send(given.recv().unwrap().join()).unwrap();
+        });
+        give.send(own.unwrap()).unwrap();
+        let inside = begun.recv_timeout(LONG).unwrap();
+        let answer = told.recv_timeout(LONG / 4);
+        inside.interrupt(); // so that a failure does not hang
+        assert!(matches!(answer, Ok(Err(JoinError::WouldDeadlock))), "{answer:?}");
+    });
+    pool.close();
 }

@@ -1,0 +1,82 @@
+//! Models of a worker that waits in a completion service, against results and tasks that arrive.
+
+use loom::thread;
+
+use super::model;
+use crate::executor::completion::Completions;
+use crate::executor::{Executor, Rejected};
+use crate::sync::{Arc, Mutex, Weak};
+use crate::task::{Help, OwnerEntry, Place, Task, TaskId, TaskOwner, work_for};
+
+/// Runs every task on the submitting thread.
+struct SameThread;
+
+impl Executor for SameThread {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        task.run();
+        Ok(())
+    }
+}
+
+/// A pool whose only worker is the thread of the model.
+#[derive(Clone)]
+struct Pool(Arc<Queue>, Arc<OwnerEntry>);
+
+#[derive(Default)]
+struct Queue(Mutex<Option<Task>>);
+
+impl Pool {
+    fn new() -> Pool {
+        let queue = Arc::new(Queue::default());
+        let owner: Weak<dyn TaskOwner> = Arc::downgrade(&(Arc::clone(&queue) as Arc<dyn TaskOwner>));
+        Pool(queue, Arc::new(OwnerEntry::new(owner)))
+    }
+}
+
+impl Executor for Pool {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        task.entered(self.1.number());
+        *self.0.0.lock() = Some(task);
+        Ok(())
+    }
+}
+
+impl TaskOwner for Queue {
+    fn run_inline(&self, _: TaskId, _: &Place) -> Help {
+        let task = self.0.lock().take();
+        task.into_iter().for_each(Task::run);
+        Help::Done
+    }
+}
+
+/// Takes a result as a worker of a pool. Loom reports a worker that is not woken.
+fn take_as_worker(of: u64, completions: &Arc<Completions<u32>>) -> thread::JoinHandle<u32> {
+    let completions = Arc::clone(completions);
+    thread::spawn(move || {
+        work_for(of, None);
+        let next = completions.next(None).unwrap().expect("there is no deadline");
+        work_for(0, None);
+        next.join().unwrap()
+    })
+}
+
+#[test]
+fn a_result_against_a_worker_that_parks() {
+    model(|| {
+        let completions = Completions::new();
+        let worker = take_as_worker(u64::MAX, &completions);
+        drop(completions.start(&SameThread, || 7).unwrap());
+        assert_eq!(worker.join().unwrap(), 7);
+    });
+}
+
+/// The worker must run the task itself: no other thread does.
+#[test]
+fn a_submission_against_a_worker_that_parks() {
+    model(|| {
+        let (completions, pool) = (Completions::new(), Pool::new());
+        let worker = take_as_worker(pool.1.number(), &completions);
+        drop(completions.start(&pool, || 7).unwrap());
+        assert_eq!(worker.join().unwrap(), 7);
+    });
+}

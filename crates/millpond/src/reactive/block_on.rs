@@ -1,0 +1,91 @@
+//! [`block_on`]: runs a future on the calling thread.
+//!
+//! A worker that blocks may be the only thread that can run the tasks which the future waits for.
+//! Each poll collects the handles that it finds pending, and the worker runs those tasks in place.
+//! A task that cannot start yet is tried again later, whether or not its handle is polled again:
+//! combinators such as `FuturesUnordered` poll only what was woken.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::{Interrupted, Wake};
+use crate::sync::Arc;
+use crate::task::{Canceller, TaskId, awaited_in, works_for_any};
+
+/// Runs `future` on the calling thread until it is ready. Blocks, and can be interrupted. A future
+/// that is ready takes precedence over a pending interrupt.
+///
+/// A calling worker runs tasks in place, as [`TaskHandle::join`] does, so it does not deadlock a
+/// full pool. It runs those that the future waits for and that are still queued in the worker's own
+/// pool or scheduler. This covers only handles that this thread polls, not those inside another
+/// spawned future.
+///
+/// A handle that cannot resolve while a calling worker blocks is ready at once with
+/// [`JoinError::WouldDeadlock`]: the handle of the calling task itself, or of a task around it.
+/// That is so even if `future` waits for something else too, such as a timeout.
+///
+/// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock
+///
+/// # Errors
+/// Returns [`Interrupted`] if the calling thread is interrupted while it waits. The future is then
+/// dropped.
+///
+/// # Examples
+/// ```
+/// use millpond::{executors, reactive};
+///
+/// let pool = executors::fixed(1)?;
+/// assert_eq!(reactive::block_on(pool.submit(|| 6 * 7)?)??, 42);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
+    let me = Arc::new(WaitCell::for_this_thread());
+    let waker = Waker::from(Arc::clone(&me));
+    let mut future = pin!(future);
+    let is_worker = works_for_any();
+    let mut helper = Helper::default();
+    loop {
+        let mut poll = || future.as_mut().poll(&mut Context::from_waker(&waker));
+        let (answer, awaited) = if is_worker { awaited_in(poll) } else { (poll(), Vec::new()) };
+        if let Poll::Ready(output) = answer {
+            return Ok(output);
+        }
+        // The poll has registered its wakers, so a task that is queued after this check wakes the
+        // thread.
+        let try_again = helper.help(awaited);
+        if me.wait(try_again, OnInterrupt::Return) == Wake::Interrupted {
+            me.take_interrupt();
+            return Err(Interrupted);
+        }
+        me.reset(); // before the next poll
+    }
+}
+
+/// The awaited tasks that could not start yet, each with the time of the next attempt.
+#[derive(Default)]
+struct Helper(BTreeMap<TaskId, (Instant, Canceller)>);
+
+impl Helper {
+    /// Runs those tasks that can start now: of `awaited`, and of the earlier ones whose next
+    /// attempt is due. Returns the time of the next attempt.
+    fn help(&mut self, awaited: Vec<Canceller>) -> Option<Instant> {
+        let Helper(tasks) = self;
+        if awaited.is_empty() && tasks.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        tasks.extend(awaited.into_iter().map(|task| (task.id(), (now, task))));
+        tasks.retain(|_, (at, task)| {
+            if *at <= now {
+                let Some(again) = task.help() else { return false };
+                *at = again;
+            }
+            !task.is_done()
+        });
+        tasks.values().map(|(at, _)| *at).min()
+    }
+}
