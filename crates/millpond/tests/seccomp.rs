@@ -172,6 +172,13 @@ mod linux {
             })
     }
 
+    /// Every way of the standard library to start a thread.
+    fn no_new_threads() -> Filter {
+        [libc::SYS_clone, libc::SYS_clone3]
+            .into_iter()
+            .fold(Filter::new(), |filter, number| filter.call(number, Verdict::Refuse))
+    }
+
     fn set_affinity() -> i32 {
         // SAFETY: all bits zero is an empty set, a valid value of this type.
         let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -299,6 +306,31 @@ mod linux {
         pool.close();
     }
 
+    /// The filter of the only worker applies to no other thread. From then on it cannot start the
+    /// temporary threads that deep joins otherwise get.
+    fn deep_joins_without_new_threads() {
+        // Without `unwrap`: each level would escape the message of the level below once more.
+        fn descend(pool: &ThreadPoolExecutor, depth: usize) -> Option<usize> {
+            if depth == 0 {
+                return Some(0);
+            }
+            let inner = pool.clone();
+            let below = pool.submit(move || descend(&inner, depth - 1)).ok()?.join().ok()??;
+            Some(below + 1)
+        }
+        let pool = executors::fixed(1).unwrap();
+        let inside = pool.clone();
+        let outermost = move || {
+            no_new_threads().install().unwrap();
+            let refused = std::thread::Builder::new().spawn(|| ()).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+            descend(&inside, 300)
+        };
+        let depth = pool.submit(outermost).unwrap().join_timeout(LONG).expect("no join hangs");
+        assert_eq!(depth.unwrap(), Some(300));
+        pool.close();
+    }
+
     fn everything() {
         pools_of_all_kinds();
         long_names();
@@ -314,6 +346,7 @@ mod linux {
         let (filter, body): (Filter, fn()) = match case.as_str() {
             "pools under the killing filter" => (no_setters_of_resources(), everything),
             "pools under the refusing filter" => (nothing_beyond_std(), everything),
+            "deep joins without new threads" => (Filter::new(), deep_joins_without_new_threads),
             "control: set affinity" => (no_setters_of_resources(), || _ = set_affinity()),
             "control: set timer slack" => (nothing_beyond_std(), || assert_refused(set_timer_slack())),
             "control: set name" => (nothing_beyond_std(), || assert_refused(set_name())),
@@ -360,6 +393,11 @@ mod linux {
     #[test]
     fn a_refusal_of_all_calls_beyond_std_is_harmless() {
         assert_success("pools under the refusing filter");
+    }
+
+    #[test]
+    fn deep_joins_run_in_place_if_no_thread_can_be_started() {
+        assert_success("deep joins without new threads");
     }
 
     #[test]
