@@ -12,6 +12,11 @@ layout() {
     RUSTFLAGS="-Zrandomize-layout" cargo +nightly test -p millpond --all-features --lib --tests \
         --target-dir target/layout
 }
+# AddressSanitizer. The library returns all memory at once, because memory kept for reuse would hide a use after free.
+asan() {
+    RUSTFLAGS="--cfg millpond_plain_alloc -Zsanitizer=address" cargo +nightly test -p millpond --all-features \
+        --target x86_64-unknown-linux-gnu --lib --tests --target-dir target/asan
+}
 stress() { BUSY=2 ci/stress.sh 20; }
 fuzz() { ci/fuzz.sh; }
 # A hundred million tasks: resident memory stays flat, and every task is in the figures.
@@ -24,7 +29,7 @@ durable() {
         ci/cluster-kill.sh && ci/cluster-soak.sh
 }
 
-[ "$#" -gt 0 ] || set -- miri models layout stress fuzz soak plans durable
+[ "$#" -gt 0 ] || set -- miri models layout asan stress fuzz soak plans durable
 summary="" failed=0
 for part in "$@"; do
     begin=$SECONDS
