@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs Miri, which detects undefined behaviour and data races, on every module with `unsafe`.
 #
-#   ci/miri.sh            everything, many schedules per test: at most fifteen minutes
+#   ci/miri.sh            everything, many schedules per test: fails after more than fifteen minutes
 #   ci/miri.sh --short    the same modules, few schedules: two to three minutes
 #   ci/miri.sh --install  installs Miri for the nightly toolchain first; goes with --short
 #
@@ -10,6 +10,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+most_seconds=900 # of the full run
 short=false install=false
 for option in "$@"; do
     case $option in
@@ -82,3 +83,7 @@ miri "documentation examples" 0..1 --doc
 # On 32-bit targets a packed task has another layout.
 miri "32 bits" 0..1 --target i686-unknown-linux-gnu --lib -- "${units[@]}"
 echo "miri: all passed in $SECONDS s"
+if [ "$SECONDS" -gt "$most_seconds" ]; then
+    echo "miri: FAILED: more than $most_seconds s; take fewer seeds or smaller tests" >&2
+    exit 1
+fi

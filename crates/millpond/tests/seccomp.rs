@@ -161,15 +161,29 @@ mod linux {
         .call_with_pointer(libc::SYS_prlimit64, 2, Verdict::Kill)
     }
 
-    /// Everything that the library itself asks of the system; see `docs/service.md`. The standard
-    /// library sets names of threads, too, and does without.
+    /// Everything that the library itself asks of the system; see `docs/service.md`. It asks for the
+    /// number of a thread and of the cores through the standard library, which also sets the names
+    /// of threads.
     fn nothing_beyond_std() -> Filter {
+        let filter = [
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_readlink,
+            libc::SYS_readlinkat,
+            libc::SYS_sched_getaffinity,
+        ]
+        .into_iter()
+        .fold(Filter::new(), |filter, number| filter.call(number, Verdict::Refuse));
         [libc::PR_SET_TIMERSLACK, libc::PR_GET_TIMERSLACK, libc::PR_SET_NAME]
             .into_iter()
             .map(|option| u32::try_from(option).unwrap())
-            .fold(Filter::new(), |filter, option| {
-                filter.call_with(libc::SYS_prctl, 0, option, Verdict::Refuse)
-            })
+            .fold(filter, |filter, option| filter.call_with(libc::SYS_prctl, 0, option, Verdict::Refuse))
+    }
+
+    /// Every way of the standard library to start a thread.
+    fn no_new_threads() -> Filter {
+        [libc::SYS_clone, libc::SYS_clone3]
+            .into_iter()
+            .fold(Filter::new(), |filter, number| filter.call(number, Verdict::Refuse))
     }
 
     fn set_affinity() -> i32 {
@@ -182,6 +196,13 @@ mod linux {
             libc::sched_getaffinity(0, size, &raw mut cores);
             libc::sched_setaffinity(0, size, &raw const cores)
         }
+    }
+
+    fn get_affinity() -> i32 {
+        // SAFETY: all bits zero is an empty set, a valid value of this type.
+        let mut cores: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `cores` has room for the size that is passed.
+        unsafe { libc::sched_getaffinity(0, size_of_val(&cores), &raw mut cores) }
     }
 
     fn set_timer_slack() -> i32 {
@@ -299,6 +320,31 @@ mod linux {
         pool.close();
     }
 
+    /// The filter of the only worker applies to no other thread. From then on it cannot start the
+    /// temporary threads that deep joins otherwise get.
+    fn deep_joins_without_new_threads() {
+        // Without `unwrap`: each level would escape the message of the level below once more.
+        fn descend(pool: &ThreadPoolExecutor, depth: usize) -> Option<usize> {
+            if depth == 0 {
+                return Some(0);
+            }
+            let inner = pool.clone();
+            let below = pool.submit(move || descend(&inner, depth - 1)).ok()?.join().ok()??;
+            Some(below + 1)
+        }
+        let pool = executors::fixed(1).unwrap();
+        let inside = pool.clone();
+        let outermost = move || {
+            no_new_threads().install().unwrap();
+            let refused = std::thread::Builder::new().spawn(|| ()).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+            descend(&inside, 300)
+        };
+        let depth = pool.submit(outermost).unwrap().join_timeout(LONG).expect("no join hangs");
+        assert_eq!(depth.unwrap(), Some(300));
+        pool.close();
+    }
+
     fn everything() {
         pools_of_all_kinds();
         long_names();
@@ -314,8 +360,14 @@ mod linux {
         let (filter, body): (Filter, fn()) = match case.as_str() {
             "pools under the killing filter" => (no_setters_of_resources(), everything),
             "pools under the refusing filter" => (nothing_beyond_std(), everything),
+            "deep joins without new threads" => (Filter::new(), deep_joins_without_new_threads),
             "control: set affinity" => (no_setters_of_resources(), || _ = set_affinity()),
             "control: set timer slack" => (nothing_beyond_std(), || assert_refused(set_timer_slack())),
+            "control: get affinity" => (nothing_beyond_std(), || assert_refused(get_affinity())),
+            "control: read a link" => (nothing_beyond_std(), || {
+                let error = std::fs::read_link("/proc/thread-self").unwrap_err();
+                assert_eq!(error.raw_os_error(), Some(libc::EPERM));
+            }),
             "control: set name" => (nothing_beyond_std(), || assert_refused(set_name())),
             "control: get a limit" => (no_setters_of_resources(), || {
                 let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -363,6 +415,11 @@ mod linux {
     }
 
     #[test]
+    fn deep_joins_run_in_place_if_no_thread_can_be_started() {
+        assert_success("deep joins without new threads");
+    }
+
+    #[test]
     fn the_killing_filter_is_in_force() {
         let Some(output) = run("control: set affinity") else { return };
         assert_eq!(output.status.signal(), Some(libc::SIGSYS), "{output:?}");
@@ -373,6 +430,8 @@ mod linux {
     fn the_refusing_filter_is_in_force() {
         assert_success("control: set timer slack");
         assert_success("control: set name");
+        assert_success("control: get affinity");
+        assert_success("control: read a link");
     }
 }
 

@@ -61,6 +61,10 @@ mod models;
 mod backpressure_models;
 
 #[cfg(all(test, loom))]
+#[path = "../loom_tests/lifecycle.rs"]
+mod lifecycle_models;
+
+#[cfg(all(test, loom))]
 #[path = "../loom_tests/fifo.rs"]
 mod fifo_models;
 

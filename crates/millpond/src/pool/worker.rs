@@ -363,7 +363,8 @@ impl WorkerLoop<'_> {
     /// Parks until the pool is resumed or shut down, or until the keep-alive time is over.
     fn park_paused(&self, limit: IdleLimit) -> WakeReason {
         self.pool.idle().park(&self.slot, limit.options(), false, || {
-            // Races "last removal / park" (pairs with `after_removal`) and "wait for room / make room".
+            // Races "last removal / park" (pairs with `after_removal`) and "wait for room / make
+            // room".
             fence(Ordering::SeqCst);
             self.pool.submitters().notify_first(); // a parked worker is room for a task
             self.must_recheck(limit)

@@ -99,3 +99,61 @@ pub fn from_scheduled_executor(pool: ScheduledThreadPoolExecutor) -> Arc<dyn Sch
     let on_executor = plan("fromScheduledExecutor", Arc::clone(&pool) as _, Some(pool));
     Arc::new(new_scheduler(Plan { clock, has_timing: true, ..on_executor }))
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::panic_any;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::executor::Rejected;
+    use crate::schedulers::{SchedulerExt, on_error, reset_on_error};
+    use crate::task::Task;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Runs the task of its first call in place. Panics in every later call.
+    #[derive(Default)]
+    struct RunsOne(AtomicUsize);
+
+    impl Executor for RunsOne {
+        fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+            if self.0.fetch_add(1, Ordering::Relaxed) > 0 {
+                panic_any("the executor");
+            }
+            task.run();
+            Ok(())
+        }
+    }
+
+    /// The submitter of delayed work has returned, and the timer thread passes it to the courier.
+    #[test]
+    fn a_panic_of_an_executor_at_due_work_is_told_to_the_error_hooks_and_cancels_the_work() {
+        let (tell, told) = mpsc::channel();
+        on_error("due work", move |task, panic| {
+            if task.name() == Some("due") {
+                let thread = std::thread::current().name().map(str::to_owned);
+                tell.send((panic.message().map(str::to_owned), thread)).expect("the test waits");
+            }
+        });
+        let with_timing = Plan { has_timing: true, ..plan("panics", Arc::new(RunsOne::default()), None) };
+        let scheduler = new_scheduler(with_timing);
+        let first = scheduler.schedule(|| ()).expect("the executor accepts one");
+        assert!(first.is_disposed() && !first.is_cancelled());
+        for delay in [1, 2] {
+            let due = Task::new(|| ()).named("due");
+            let due =
+                scheduler.schedule_task_after(Duration::from_millis(delay), due).expect("it is not due");
+            let heard = told.recv_timeout(LONG).expect("the hook hears each panic");
+            assert_eq!(heard, (Some("the executor".to_owned()), Some("millpond-courier".to_owned())));
+            assert_eq!(due.wait(LONG), Ok(true));
+            assert!(due.is_cancelled());
+        }
+        assert!(reset_on_error("due work"));
+        assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+        let stats = scheduler.stats();
+        assert_eq!((stats.submitted, stats.completed, stats.cancelled, stats.queued), (3, 1, 2, 0));
+    }
+}

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::executor_panics::Panicking;
 use crate::scheduling::{builder, poll_once};
 use crate::support::pools::fixed;
 use crate::support::{
@@ -14,8 +15,8 @@ use crate::support::{
 };
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{
-    Executor, ExecutorService, Interrupted, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor,
-    Task, ThreadPoolExecutor, WorkQueue, interrupt, policy,
+    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
+    WorkQueue, interrupt, policy,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -546,82 +547,6 @@ fn what_the_executor_refuses_comes_back_with_its_reason() {
         let stats = scheduler.stats();
         assert_eq!((stats.rejected, stats.submitted, stats.queued, stats.live_threads), (2, 0, 0, 0));
     }
-}
-
-/// Panics in every call.
-struct Panicking;
-
-impl Executor for Panicking {
-    fn execute_task(&self, _task: Task) -> Result<(), Rejected> {
-        die("the executor")
-    }
-}
-
-/// Records what the error hooks get while the result exists, as `name: message`.
-fn errors(key: &str) -> Notes<String> {
-    let notes = Notes::new();
-    let told = notes.clone();
-    schedulers::on_error(key, move |task, panic| {
-        if let Some(name) = task.name() {
-            told.add(format!("{name}: {}", panic.message().unwrap_or_default()));
-        }
-    });
-    notes
-}
-
-#[test]
-fn a_panic_of_an_executor_is_told_to_the_error_hooks() {
-    let told = errors("an executor panics");
-    let scheduler = schedulers::from_executor(Panicking);
-    let refused = scheduler.schedule_task(Task::new(|| {}).named("mine")).unwrap_err();
-    assert_eq!(refused.reason(), RejectReason::CallbackPanicked);
-    let worker = scheduler.create_worker();
-    assert!(worker.schedule_task(Task::new(|| {}).named("my lane's")).is_err());
-    assert!(schedulers::reset_on_error("an executor panics"));
-    let told = told.take();
-    let ours: Vec<_> =
-        told.iter().filter(|told| told.starts_with("my") || told.starts_with("mine")).collect();
-    assert_eq!(ours, ["mine: the executor", "my lane's: the executor"]);
-}
-
-/// An executor service that panics when it is shut down.
-struct PanicsAtTheEnd(ThreadPoolExecutor);
-
-impl Executor for PanicsAtTheEnd {
-    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
-        self.0.execute_task(task)
-    }
-}
-
-impl ExecutorService for PanicsAtTheEnd {
-    fn shutdown(&self) {
-        self.0.shutdown();
-        die("the shutdown")
-    }
-    fn shutdown_now(&self) -> Vec<Task> {
-        self.0.shutdown_now();
-        die("the end")
-    }
-    fn is_shutdown(&self) -> bool {
-        self.0.is_shutdown()
-    }
-    fn is_terminated(&self) -> bool {
-        self.0.is_terminated()
-    }
-    fn await_termination(&self, timeout: Duration) -> Result<bool, Interrupted> {
-        self.0.await_termination(timeout)
-    }
-}
-
-#[test]
-fn a_panic_of_an_executor_at_its_end_is_told_to_the_error_hooks() {
-    let told = errors("an executor ends");
-    let scheduler = schedulers::from_executor_service(PanicsAtTheEnd(fixed(1)));
-    scheduler.dispose();
-    eventually(|| scheduler.dispose_gracefully(SHORT) == Ok(true));
-    assert!(schedulers::reset_on_error("an executor ends"));
-    let told = told.take();
-    assert!(told.iter().any(|told| told == "fromExecutorService: the end"), "{told:?}");
 }
 
 /// A pool that cannot start a thread, with a cause from its factory.

@@ -7,6 +7,7 @@ mod support;
 
 mod capacity;
 mod eviction;
+mod executor_panics;
 mod executors;
 mod fixed;
 mod lanes;

@@ -1,7 +1,7 @@
 //! Joins inside the pool: a worker runs the task it waits for, and no other.
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use crate::support::pools::fixed;
@@ -406,6 +406,32 @@ fn far_below<T: Send + 'static>(
         far_below(&inner, depth - 1, bottom)
     });
     joined.unwrap().join().unwrap()
+}
+
+/// The documented limit of joins inside one another on one thread.
+const MAX_DEPTH: usize = 256;
+
+#[test]
+fn a_thread_runs_256_joins_inside_one_another_and_a_new_thread_the_next() {
+    fn threads(pool: &ThreadPoolExecutor, joins: usize) -> Vec<ThreadId> {
+        let mut below = Vec::new();
+        if joins > 0 {
+            let inner = pool.clone();
+            below = pool.submit(move || threads(&inner, joins - 1)).unwrap().join().unwrap();
+        }
+        below.push(thread::current().id());
+        below
+    }
+    let pool = fixed(1);
+    let inside = pool.clone();
+    // A temporary thread has the limit as well: the next one is needed as many joins later.
+    let outermost = pool.submit(move || threads(&inside, 2 * (MAX_DEPTH + 1)));
+    let mut threads = outermost.unwrap().join().unwrap();
+    threads.reverse(); // the outermost task first
+    let runs: Vec<usize> = threads.chunk_by(|one, next| one == next).map(<[_]>::len).collect();
+    // The first task on each thread is not inside a join of that thread.
+    assert_eq!(runs, [MAX_DEPTH + 1, MAX_DEPTH + 1, 1]);
+    pool.close();
 }
 
 #[test]

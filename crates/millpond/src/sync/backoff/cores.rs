@@ -84,6 +84,82 @@ impl Refresh {
 mod tests {
     use super::*;
 
+    #[cfg(all(target_os = "linux", not(miri)))]
+    mod in_a_process_on_one_core {
+        use std::env;
+        use std::process::{self, Command};
+        use std::time::{Duration, Instant};
+
+        use super::super::has_other_core;
+        use crate::sync::backoff::{AdaptiveBackoff, snooze};
+
+        /// Passes the cores of the test to its child process.
+        const CORES: &str = "MILLPOND_TEST_CORES";
+        const LONG: Duration = Duration::from_secs(60);
+
+        /// Returns the cores that this process may use, as `taskset` lists them.
+        fn allowed_cores() -> Option<String> {
+            let status = std::fs::read_to_string("/proc/self/status").ok()?;
+            let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            Some(list.trim().to_owned())
+        }
+
+        /// Starts a child process on one core, which gets the other cores back later. Calls `wait`
+        /// there until the child notices.
+        fn assert_noticed_by(test: &str, wait: impl Fn()) {
+            match env::var(CORES) {
+                Ok(cores) => notices(&cores, wait),
+                Err(_) => run_on_one_core(test),
+            }
+        }
+
+        fn notices(cores: &str, wait: impl Fn()) {
+            assert!(!has_other_core(), "this process begins on one core");
+            let id = process::id().to_string();
+            let widened = Command::new("taskset").args(["-a", "-p", "-c", cores, &id]).output().unwrap();
+            assert!(widened.status.success(), "{widened:?}");
+            let begin = Instant::now();
+            while !has_other_core() {
+                assert!(begin.elapsed() < LONG, "not noticed");
+                wait();
+            }
+        }
+
+        fn run_on_one_core(test: &str) {
+            let Some(cores) = allowed_cores().filter(|_| super::ask_system()) else {
+                return println!("SKIPPED: this process may use only one core");
+            };
+            let first = cores.split([',', '-']).next().unwrap_or(&cores);
+            let test = format!("{}::{test}", module_path!().split_once("::").unwrap().1);
+            let mut child = Command::new("taskset");
+            child.args(["-c", first]).arg(env::current_exe().unwrap()).args([
+                &test,
+                "--exact",
+                "--nocapture",
+            ]);
+            let output = match child.env(CORES, &cores).output() {
+                Ok(output) => output,
+                Err(error) => return println!("SKIPPED: there is no taskset here: {error}"),
+            };
+            let out = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success() && out.contains("1 passed"), "{test}: {output:?}");
+        }
+
+        #[test]
+        fn a_search_before_a_park_notices_another_core() {
+            assert_noticed_by("a_search_before_a_park_notices_another_core", || {
+                assert!(!snooze(|| false));
+            });
+        }
+
+        #[test]
+        fn a_wait_at_a_rendezvous_notices_another_core() {
+            assert_noticed_by("a_wait_at_a_rendezvous_notices_another_core", || {
+                AdaptiveBackoff::default().snooze(|| false, || 0);
+            });
+        }
+    }
+
     #[test]
     fn the_number_of_cores_is_asked_again_every_few_seconds() {
         let refresh = Refresh::new();
