@@ -644,8 +644,8 @@ fn a_future_that_runs_inside_the_poll_of_block_on_may_await_the_task_around_it()
     let (give, given) = mpsc::channel::<TaskHandle<u32>>();
     let (tell, told) = mpsc::channel();
     let task = pool.submit(move || {
-        let own = given.recv().unwrap();
-        let spawned = async { SameThread.spawn_future(own).unwrap() };
+        let mut own = Some(given.recv().unwrap());
+        let spawned = poll_fn(|_| Poll::Ready(SameThread.spawn_future(own.take().unwrap()).unwrap()));
         tell.send(reactive::block_on(spawned).unwrap()).unwrap();
         7
     });
