@@ -378,9 +378,9 @@ impl JobOwner for Engine {
         }
     }
 
-    fn help(&self, job: &JobRef) {
+    fn help(&self, job: &JobRef, stop: &dyn Fn() -> bool) {
         if let Some(me) = self.me.upgrade() {
-            me.help_with(job);
+            me.help_with(job, stop);
         }
     }
 

@@ -413,7 +413,7 @@ impl JobOwner for Core {
         self.wake_waiters(&item.instance);
     }
 
-    fn help(&self, job: &JobRef) {
+    fn help(&self, job: &JobRef, _: &dyn Fn() -> bool) {
         if !self.is_advanced_by_this_thread() {
             return;
         }
@@ -430,7 +430,7 @@ impl TaskOwner for Core {
         let found = state.queue.find(|item| item.job.is_of(id)).map(|item| item.job.clone());
         drop(state);
         if let Some(job) = found {
-            JobOwner::help(self, &job);
+            JobOwner::help(self, &job, &|| false);
         }
         Help::Done
     }
