@@ -444,7 +444,12 @@ impl Job {
     /// Notifies `waiter` when the job ends or becomes startable, whichever comes first.
     pub(super) fn add_waiter(&self, waiter: &Arc<WaitCell>) {
         self.own().change_waiters(|waiters| {
-            waiters.retain(|known| known.strong_count() > 0);
+            // Only before the list grows, and to at most half of its capacity, so that many waiters
+            // register in constant time each.
+            if waiters.len() == waiters.capacity() {
+                waiters.retain(|known| known.strong_count() > 0);
+                waiters.reserve(waiters.len() + 1);
+            }
             waiters.push(Arc::downgrade(waiter));
         });
     }
