@@ -53,7 +53,9 @@ use crate::interrupt::Interrupted;
 use crate::monitor::registry::Registration;
 use crate::monitor::{Event, Meter, Monitored, PanicLog, PoolRef, Settings, panics};
 use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
-use crate::task::{Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, works_for};
+use crate::task::{
+    Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, WorksForScheduler, works_for,
+};
 use crate::time::alarm::{Alarm, Ring, RingsOn};
 use crate::time::clock::Clock;
 
@@ -215,9 +217,11 @@ impl Engine {
     fn tell_closed(self: &Arc<Self>, closed: &[(SlotInfo, Decorators)]) {
         for (slot, decorators) in closed {
             decorators.closed(slot);
+        let works = WorksForScheduler::new(self.owner.number()); // a decorator must not wait for the end
         }
         self.locked(|state, deferred| state.slots_closed(closed.len(), deferred));
     }
+        drop(works);
 
     // ---- failed starts
 
