@@ -300,7 +300,8 @@ fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
 #[test]
 fn a_scheduler_that_ends_before_it_receives_the_watch_abandons_the_future() {
     let (inner, signal, refused, ended) = (single(), Signal::new(), Gate::new(), Counter::new());
-    (refused.open(), ended.add());
+    refused.open();
+    ended.add();
     let (awaited, ends) = (signal.clone(), Arc::clone(&inner));
     let before = Arc::new(move || {
         eventually(|| awaited.is_awaited());
