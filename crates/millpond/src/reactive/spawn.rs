@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::core::Losing;
-use super::task;
+use super::task::{self, Rests};
 use crate::executor::{Executor, RejectReason, Rejected};
 use crate::panic::{catch_value, drop_caught};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
@@ -59,7 +59,7 @@ pub trait ExecutorFutureExt: Executor + Clone + Send + Sync + 'static {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        task::spawn(Arc::new(self.clone()), future, |_| {})
+        task::spawn(Arc::new(self.clone()), None, future, |_| {})
     }
 }
 
@@ -76,8 +76,9 @@ pub trait SchedulerFutureExt: Scheduler {
     /// has begun, a turn that is queued or running may still finish the future. Otherwise the
     /// future is dropped and its handle is abandoned. To be notified of the end while it is idle,
     /// the future keeps a periodic task in its worker that never runs and counts as one waiting
-    /// task. A scheduler without timers rejects that task; there an idle future detects the end at
-    /// its next wake-up.
+    /// task. If a scheduler rejects that task, an idle future detects the end only at its next
+    /// wake-up. A scheduler without timers always does, and a full one does if other work takes
+    /// the place that each turn of the future frees.
     ///
     /// A task of the same scheduler that joins such a handle runs the turns that no other thread
     /// takes.
@@ -114,7 +115,8 @@ where
 {
     let lane = Arc::new(OnWorker { worker, watch: Mutex::new(Watch::Not) });
     let executor = Arc::clone(&lane) as Arc<dyn Executor>;
-    task::spawn(executor, future, move |losing| {
+    let rests = Arc::downgrade(&lane) as Weak<dyn Rests>;
+    task::spawn(executor, Some(rests), future, move |losing| {
         *lane.watch.lock() = Watch::Wanted(losing);
         lane.keep_watch();
     })
@@ -133,11 +135,19 @@ enum Watch {
     /// The watch is not started, or not possible.
     Not,
     Wanted(Weak<dyn Losing>),
-    /// A thread is submitting the watch and will set the next state. If a turn meanwhile finds the
-    /// queue full, it is stored here: the watch may occupy the place that the turn needs, and only
-    /// that thread can free it.
-    Coming(Option<Task>),
+    /// A thread is submitting the watch and will set the next state.
+    Coming(Meanwhile),
     On(Weak<dyn Losing>, Arc<AtomicBool>, Disposable),
+}
+
+/// What happens while a thread submits the watch.
+#[derive(Default)]
+struct Meanwhile {
+    /// A turn that found the queue full. The watch may occupy the place that the turn needs, and
+    /// only the thread that submits the watch can free it.
+    turn: Option<Task>,
+    /// A turn has come to rest, so a watch that finds no place now must be submitted again.
+    has_rested: bool,
 }
 
 /// Captured by the body of the periodic task. If dropped while on duty, it notifies the future.
@@ -167,7 +177,8 @@ impl OnWorker {
             Watch::Wanted(losing) => Weak::clone(losing),
             Watch::Not | Watch::Coming(_) | Watch::On(..) => return,
         };
-        *watch = Watch::Coming(None); // one thread at a time: hooks run below, without the lock
+        // One thread at a time: hooks run below, without the lock.
+        *watch = Watch::Coming(Meanwhile::default());
         drop(watch);
         let on_duty = Arc::new(AtomicBool::new(false));
         let sentry = Sentry { losing: Weak::clone(&losing), on_duty: Arc::clone(&on_duty) };
@@ -178,11 +189,16 @@ impl OnWorker {
         // continues.
         let asked =
             catch_value(|| self.worker.schedule_periodically_task(Duration::MAX, Duration::MAX, series));
+        let refusal = asked.as_ref().and_then(|asked| asked.as_ref().err()).map(Rejected::reason);
+        let ended = refusal.filter(|reason| reason.is_shutdown()).and_then(|_| losing.upgrade());
         self.settle(match asked {
             Some(Ok(series)) => Watch::On(losing, on_duty, series),
-            Some(Err(rejected)) if rejected.reason() == RejectReason::Saturated => Watch::Wanted(losing),
+            Some(Err(_)) if refusal == Some(RejectReason::Saturated) => Watch::Wanted(losing),
             _ => Watch::Not,
         });
+        if let Some(future) = ended {
+            future.no_more_turns(); // it may be idle already
+        }
     }
 
     /// Sets the state after the worker has accepted or refused the watch. A turn that arrived
@@ -190,7 +206,10 @@ impl OnWorker {
     fn settle(&self, answer: Watch) {
         let mut watch = self.watch.lock();
         let before = std::mem::replace(&mut *watch, answer);
-        let turn = if let Watch::Coming(turn) = before { turn } else { None };
+        let Meanwhile { turn, has_rested } = match before {
+            Watch::Coming(meanwhile) => meanwhile,
+            _ => Meanwhile::default(),
+        };
         let on = match &*watch {
             Watch::On(losing, on_duty, series) if turn.is_none() => {
                 on_duty.store(true, Ordering::SeqCst);
@@ -205,6 +224,9 @@ impl OnWorker {
         if let Some(turn) = turn {
             self.end_watch();
             return drop_caught(self.execute_task(turn)); // a rejection ends the future
+        }
+        if has_rested {
+            self.keep_watch();
         }
         // The watch may have been dropped before it was on duty. A second notification is harmless.
         if let Some((losing, series)) = on
@@ -243,7 +265,7 @@ impl Executor for OnWorker {
                 return taken.map(drop);
             }
         };
-        if let Watch::Coming(turn @ None) = &mut *self.watch.lock() {
+        if let Watch::Coming(Meanwhile { turn: turn @ None, .. }) = &mut *self.watch.lock() {
             *turn = Some(rejected.into_task());
             return Ok(());
         }
@@ -252,6 +274,17 @@ impl Executor for OnWorker {
         } else {
             Err(rejected)
         }
+    }
+}
+
+impl Rests for OnWorker {
+    /// The place of a turn has been free since the turn began. So unless other work has taken it,
+    /// this call finds a place for a watch that found none when the turn was submitted.
+    fn came_to_rest(&self) {
+        if let Watch::Coming(meanwhile) = &mut *self.watch.lock() {
+            meanwhile.has_rested = true;
+        }
+        self.keep_watch();
     }
 }
 

@@ -70,6 +70,13 @@ where
     F::Output: Send + 'static,
 {
     core: CellRef<FutureCore<F>>,
+    /// Called after a turn that leaves the future idle.
+    rests: Option<Weak<dyn Rests>>,
+}
+
+/// An executor that is to be told when a turn has left its future idle.
+pub(super) trait Rests: Send + Sync {
+    fn came_to_rest(&self);
 }
 
 impl<F> Poller<F>
@@ -92,6 +99,13 @@ where
         turn.in_call.store(false, Ordering::Relaxed);
         self.core.call_waiter();
         turn.deferred.load(Ordering::Relaxed)
+    }
+
+    fn came_to_rest(&self) {
+        if let Some(executor) = self.rests.as_ref().and_then(Weak::upgrade) {
+            executor.came_to_rest();
+            drop_caught(executor);
+        }
     }
 }
 
@@ -202,7 +216,8 @@ where
                     report(RunEvent::Settled(Outcome::Succeeded));
                     match self.core().pause(future) {
                         Pause::Again if self.poller.hand_in(true) => None,
-                        Pause::Again | Pause::Idle => return,
+                        Pause::Again => return,
+                        Pause::Idle => return self.poller.came_to_rest(),
                     }
                 }
             };
@@ -285,10 +300,12 @@ where
     }
 }
 
-/// Submits the first turn of `future` to `executor`. Calls `made` with a reference that is to be
-/// notified when the executor accepts no more turns.
+/// Submits the first turn of `future` to `executor`. `rests` is told of every turn that leaves the
+/// future idle. Calls `made` with a reference that is to be notified when the executor accepts no
+/// more turns.
 pub(super) fn spawn<F>(
     executor: Arc<dyn Executor>,
+    rests: Option<Weak<dyn Rests>>,
     future: F,
     made: impl FnOnce(Weak<dyn Losing>),
 ) -> Result<TaskHandle<F::Output>, Rejected>
@@ -299,7 +316,7 @@ where
     let claim = ResultToken::fresh();
     let core = CellRef::new(FutureCore::new(claim.id(), Arc::clone(&executor), future));
     let handle = TaskHandle::new(core.clone().into_joinable(), claim);
-    let poller = Arc::new(Poller { core });
+    let poller = Arc::new(Poller { core, rests });
     // Without a poller, the future is over or has been abandoned.
     let losing = Arc::downgrade(&poller) as Weak<dyn Losing>;
     let task = PollTask::task(&PollTask::new(&poller, None));

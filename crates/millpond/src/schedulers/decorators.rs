@@ -72,13 +72,17 @@ pub trait Decorator: Send + Sync + 'static {
 
     /// Called for each run in the slot. Must call `run` once, on the same thread. The decorator
     /// that was added first is the outermost. A panic is caught, and the run happens anyway.
+    ///
+    /// Not called for work that runs in place, inside a task that waits for it. Such a run is
+    /// inside the call for the waiting task.
     fn around(&self, slot: &SlotInfo, run: &mut dyn FnMut()) {
         let _ = slot;
         run();
     }
 
     /// Called when the slot is closed, because its scheduler has ended or the slot was idle for
-    /// longer than its time to live.
+    /// longer than its time to live. The end of the scheduler waits for this call, so a
+    /// `dispose_gracefully` inside it returns false at once.
     fn slot_closed(&self, slot: &SlotInfo) {
         let _ = slot;
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::hooks;
 use crate::executor::{RejectReason, Rejected};
-use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::wait::{OnInterrupt, WaitCell, is_past};
 use crate::interrupt::{Interrupted, Wake};
 use crate::sync::{Arc, AtomicBool, Ordering, SpinLock, Weak, deadline_after};
 use crate::task::periodic::Schedule;
@@ -43,9 +43,10 @@ pub(super) trait JobOwner: Send + Sync {
     fn cancelled(&self, job: &JobRef);
 
     /// Called by a thread that is about to wait for the job. Runs the job on that thread if the
-    /// thread belongs to this scheduler and the job can start now.
-    fn help(&self, job: &JobRef) {
-        let _ = job;
+    /// thread belongs to this scheduler and the job can start now. Other jobs may have to run
+    /// first: `stop` is checked before each further one.
+    fn help(&self, job: &JobRef, stop: &dyn Fn() -> bool) {
+        let _ = (job, stop);
     }
 
     /// Returns true if the job cannot start before the current job of the calling thread returns.
@@ -258,6 +259,8 @@ impl CellRef<Job> {
     ) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
         let me = Arc::new(WaitCell::for_this_thread());
+        let interrupted = || me.is_interrupted().then_some(Wake::Interrupted);
+        let stop = || interrupted().or_else(|| is_past(deadline).then_some(Wake::TimedOut));
         let mut wake = Wake::Ready;
         // Once true, it stays true: a thread that tries to begin a cancelled job briefly sets
         // `is_under_way`.
@@ -269,13 +272,15 @@ impl CellRef<Job> {
             if at_rest {
                 break;
             }
-            if let Some(owner) = owner.and_then(Weak::upgrade) {
-                owner.help(self);
-                if self.runs_on_this_thread() || owner.is_behind_this_thread(self) {
-                    break; // it would wait for itself
-                }
+            let owner = owner.and_then(Weak::upgrade);
+            if let Some(owner) = &owner {
+                owner.help(self, &|| stop().is_some());
             }
-            wake = me.wait(deadline, OnInterrupt::Return);
+            if self.runs_on_this_thread() || owner.is_some_and(|owner| owner.is_behind_this_thread(self)) {
+                break; // it would wait for itself
+            }
+            // First, because a lane that is queued again and again notifies this thread each time.
+            wake = stop().unwrap_or_else(|| me.wait(deadline, OnInterrupt::Return));
         }
         let mine = Arc::downgrade(&me);
         self.own().change_waiters(|waiters| waiters.retain(|waiter| !Weak::ptr_eq(waiter, &mine)));
@@ -439,7 +444,12 @@ impl Job {
     /// Notifies `waiter` when the job ends or becomes startable, whichever comes first.
     pub(super) fn add_waiter(&self, waiter: &Arc<WaitCell>) {
         self.own().change_waiters(|waiters| {
-            waiters.retain(|known| known.strong_count() > 0);
+            // Only before the list grows, and to at most half of its capacity, so that many waiters
+            // register in constant time each.
+            if waiters.len() == waiters.capacity() {
+                waiters.retain(|known| known.strong_count() > 0);
+                waiters.reserve(waiters.len() + 1);
+            }
             waiters.push(Arc::downgrade(waiter));
         });
     }

@@ -51,7 +51,7 @@ impl Submission for Task {
     }
 
     fn into_job(self, delay: Duration, owner: OwnerOf<'_>) -> Result<JobRef, Rejected> {
-        let info = self.info().clone();
+        let info = self.info().without_context(); // the task itself keeps it
         let id = info.id();
         let (task, hooked_panic) = pass_hooks(self, &info, owner)?;
         Ok(JobRef::of(id, task, delay, Rare::new(info, None, hooked_panic)))

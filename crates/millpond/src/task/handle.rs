@@ -124,6 +124,8 @@ impl<T> TaskHandle<T> {
     /// A pending task will not run. Its captures are dropped at once. Its entry also leaves the
     /// queue at once, unless the pool was built with `remove_on_cancel(false)`, or is a scheduled
     /// pool without [`remove_on_cancel_policy`](crate::ScheduledBuilder::remove_on_cancel_policy).
+    /// In a scheduler the entry also stays and keeps its place until its turn or due time; to free
+    /// the place, dispose of the [`Disposable`](crate::schedulers::Disposable) of the work instead.
     /// A running task continues to its end, and is interrupted if `may_interrupt` is true; its
     /// result is dropped. A join returns [`JoinError::Cancelled`].
     pub fn cancel(&self, may_interrupt: bool) -> bool {

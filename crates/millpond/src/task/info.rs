@@ -108,6 +108,16 @@ impl TaskInfo {
         self.label_mut().context = Some(context);
     }
 
+    /// Returns the same info without a context. An info that outlives its task must not keep the
+    /// context, which is user code.
+    pub(crate) fn without_context(&self) -> TaskInfo {
+        let mut info = self.clone();
+        if info.context().is_some() {
+            info.label_mut().context = None;
+        }
+        info
+    }
+
     fn label_mut(&mut self) -> &mut Label {
         Arc::make_mut(self.label.get_or_insert_default())
     }

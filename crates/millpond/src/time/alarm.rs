@@ -62,9 +62,10 @@ impl Alarm {
         true
     }
 
-    /// Called when the alarm has rung, which unsets it.
+    /// Called when the alarm has rung, which unsets it. Another thread may have set an earlier time
+    /// just before this call, so the entry of that time is removed.
     pub(crate) fn rang(&self) {
-        *self.set_to.lock() = None;
+        self.set(None);
     }
 }
 
@@ -120,4 +121,47 @@ fn slack(now: Tick, until: Tick) -> Duration {
     const LONE: Duration = Duration::from_micros(1);
     const SEVERAL: Duration = Duration::from_micros(20);
     if until > now.plus(APART) { LONE } else { SEVERAL }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicU64, Ordering};
+    use crate::time::clock::ManualClock;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The first time it rings, another thread sets an earlier time before the ring is recorded.
+    struct Receiver {
+        alarm: Alarm,
+        rings: AtomicU64,
+    }
+
+    impl Ring for Receiver {
+        fn ring(self: Arc<Self>, _: RingsOn) {
+            let now = self.alarm.clock.tick();
+            if self.rings.fetch_add(1, Ordering::Relaxed) == 0 {
+                self.alarm.set(Some(Tick::ORIGIN));
+            }
+            self.alarm.rang();
+            self.alarm.set(Some(now.plus(SECOND)));
+        }
+    }
+
+    /// Regression: the alarm forgot the earlier time, but its entry stayed in the queue. It rang
+    /// and added one more entry, and so on for ever.
+    #[test]
+    fn an_alarm_that_is_moved_while_it_rings_has_one_entry() {
+        let time = ManualClock::new();
+        let receiver = Arc::new_cyclic(|me: &Weak<Receiver>| Receiver {
+            alarm: Alarm::new(time.clock(), Weak::clone(me) as Weak<dyn Ring>),
+            rings: AtomicU64::new(0),
+        });
+        receiver.alarm.prepare().unwrap();
+        receiver.alarm.set(Some(time.clock().tick().plus(SECOND)));
+        time.advance(SECOND);
+        let timers = receiver.alarm.timers.get().unwrap();
+        assert_eq!(format!("{timers:?}"), "Timers { alarms: 1, .. }");
+        assert_eq!(receiver.rings.load(Ordering::Relaxed), 1);
+    }
 }

@@ -180,9 +180,10 @@ fn a_task_that_joins_a_future_of_its_own_scheduler_takes_the_turns() {
     }
 }
 
-/// Forwards everything, but is slow to return from submitting a periodic task.
+/// Forwards everything, but is slow to return from submitting a periodic task. Calls `before` first.
 struct Slow {
     inner: Arc<dyn Scheduler>,
+    before: Arc<dyn Fn() + Send + Sync>,
     taken: Gate,
     refused: Gate,
     ended: Counter,
@@ -190,6 +191,7 @@ struct Slow {
 
 struct SlowLane {
     inner: Worker,
+    before: Arc<dyn Fn() + Send + Sync>,
     taken: Gate,
     refused: Gate,
     ended: Counter,
@@ -208,6 +210,7 @@ impl Lane for SlowLane {
         period: Duration,
         task: PeriodicTask,
     ) -> Result<Disposable, Rejected> {
+        (self.before)();
         let series = self.inner.schedule_periodically_task(initial, period, task);
         self.taken.open();
         self.refused.pass();
@@ -247,8 +250,8 @@ impl Scheduler for Slow {
     }
     fn create_worker(&self) -> Worker {
         let (taken, refused) = (self.taken.clone(), self.refused.clone());
-        let inner = self.inner.create_worker();
-        Worker::from_lane(Arc::new(SlowLane { inner, taken, refused, ended: self.ended.clone() }))
+        let (inner, before) = (self.inner.create_worker(), Arc::clone(&self.before));
+        Worker::from_lane(Arc::new(SlowLane { inner, before, taken, refused, ended: self.ended.clone() }))
     }
     fn dispose(&self) {
         self.inner.dispose();
@@ -275,6 +278,7 @@ fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
     let (taken, refused, ended) = (Gate::new(), Gate::new(), Counter::new());
     let scheduler = Slow {
         inner: Arc::clone(&inner),
+        before: Arc::new(|| {}),
         taken: taken.clone(),
         refused: refused.clone(),
         ended: ended.clone(),
@@ -289,6 +293,46 @@ fn a_turn_gets_the_place_of_a_watch_that_is_just_being_set() {
     assert!(refused.is_open(), "the turn found the queue full");
     eventually(|| inner.stats().busy == 0 && inner.stats().queued == 0);
     assert_eq!(inner.dispose_gracefully(LONG), Ok(true));
+}
+
+/// Regression: the scheduler ended after the first turn and before it received the watch. No thread
+/// noticed the refusal, and the handle waited for as long as a waker existed.
+#[test]
+fn a_scheduler_that_ends_before_it_receives_the_watch_abandons_the_future() {
+    let (inner, signal, refused, ended) = (single(), Signal::new(), Gate::new(), Counter::new());
+    refused.open();
+    ended.add();
+    let (awaited, ends) = (signal.clone(), Arc::clone(&inner));
+    let before = Arc::new(move || {
+        eventually(|| awaited.is_awaited());
+        ends.dispose();
+    });
+    let scheduler = Slow { inner, before, taken: Gate::new(), refused, ended };
+    let handle = scheduler.spawn_future(signal.clone()).unwrap();
+    assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+}
+
+/// Regression: the first turn had the only place when the watch was submitted. The watch was
+/// submitted again only with the next turn, which an idle future does not have.
+#[test]
+fn a_future_whose_first_turn_had_the_last_place_learns_of_the_end() {
+    let scheduler = schedulers::new_bounded_elastic(1, 1, "full", Duration::from_secs(60)).unwrap();
+    let (gate, running, signal) = (Gate::new(), Gate::new(), Signal::new());
+    let (pass, knock) = (gate.clone(), running.clone());
+    scheduler
+        .schedule(move || {
+            knock.open();
+            pass.pass();
+        })
+        .unwrap();
+    running.pass();
+    let handle = scheduler.spawn_future(signal.clone()).unwrap();
+    assert_eq!(scheduler.stats().remaining_capacity, 0, "the turn has the only place");
+    gate.open();
+    eventually(|| signal.is_awaited());
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
+    assert!(matches!(soon(handle), Err(JoinError::Abandoned)));
 }
 
 #[test]

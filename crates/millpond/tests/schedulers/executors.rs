@@ -8,15 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::executor_panics::Panicking;
-use crate::scheduling::{builder, poll_once};
+use crate::scheduling::{builder, ended, poll_once};
 use crate::support::pools::fixed;
 use crate::support::{
     Counter, Gate, LONG, Notes, SHORT, block, die, eventually, in_a_process_of_its_own, keep_busy,
 };
 use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
 use millpond::{
-    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, ThreadPoolExecutor,
-    WorkQueue, interrupt, policy,
+    Executor, ManualClock, RejectReason, Rejected, ScheduledThreadPoolExecutor, Task, TaskOf,
+    ThreadPoolExecutor, WorkQueue, interrupt, policy,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -757,6 +757,36 @@ fn ending_many_tasks_over_an_executor_takes_as_long_for_each_as_ending_few() {
     let best = |tasks: usize| (0..3).map(|_| time_for(tasks)).min().unwrap();
     let (few, many) = (best(MANY / 20), best(MANY));
     assert!(many < 100 * few || many < SECOND, "20 times as many took {many:?} instead of {few:?}");
+}
+
+/// Regression: each join searched the queue from its newest task, twice and under the lock.
+#[test]
+fn joining_many_tasks_in_order_takes_as_long_for_each_as_joining_few() {
+    let time_for = |tasks: usize, in_a_lane: bool| {
+        let scheduler = schedulers::new_single("joins").unwrap();
+        let (inner, (tell, told)) = (Arc::clone(&scheduler), mpsc::channel());
+        let joins = scheduler.schedule(move || {
+            let lane = inner.create_worker();
+            let submit = |_| {
+                let (task, handle) = TaskOf::new(|| {}).into_parts();
+                let submitted = if in_a_lane { lane.schedule_task(task) } else { inner.schedule_task(task) };
+                submitted.unwrap();
+                handle
+            };
+            let handles: Vec<_> = (0..tasks).map(submit).collect();
+            let begin = Instant::now();
+            handles.into_iter().for_each(|handle| handle.join().unwrap());
+            tell.send(begin.elapsed()).unwrap();
+        });
+        let time = told.recv_timeout(LONG).unwrap();
+        ended(&joins.unwrap());
+        time
+    };
+    for in_a_lane in [false, true] {
+        let best = |tasks: usize| (0..3).map(|_| time_for(tasks, in_a_lane)).min().unwrap();
+        let (few, many) = (best(MANY / 20), best(MANY));
+        assert!(many < 100 * few || many < 5 * SECOND, "20 times as many took {many:?} instead of {few:?}");
+    }
 }
 
 /// Reports when it is dropped, and blocks in its destructor until the gate opens.

@@ -685,3 +685,59 @@ fn disposal_cancels_a_task_that_runs_in_place() {
     assert!(inner.is_cancelled(), "it ran when the scheduler was disposed");
     end(&scheduler);
 }
+
+/// A factory whose threads pass the gate after their worker has ended.
+fn lingering(
+    gate: &Gate,
+) -> impl Fn(WorkerBody) -> std::io::Result<thread::JoinHandle<()>> + Send + Sync + 'static {
+    let gate = gate.clone();
+    move |body: WorkerBody| {
+        let pass = gate.clone();
+        thread::Builder::new().spawn(move || {
+            body.run();
+            pass.pass();
+        })
+    }
+}
+
+/// Regression: without a limit the threads were joined one by one, which no interrupt ends.
+#[test]
+fn a_graceful_end_without_a_limit_is_interrupted_while_it_waits_for_a_thread() {
+    let gate = Gate::new();
+    let scheduler = builder(1, 10, &ManualClock::new()).thread_factory(lingering(&gate)).build().unwrap();
+    ended(&scheduler.schedule(|| {}).unwrap());
+    assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    eventually(|| scheduler.live_threads() == 0);
+    let (ending, (tell, told)) = (scheduler.clone(), mpsc::channel());
+    let waits = thread::spawn(move || {
+        interrupt_myself();
+        tell.send(ending.dispose_gracefully(Duration::MAX)).unwrap();
+    });
+    let result = told.recv_timeout(LONG);
+    gate.open();
+    waits.join().unwrap();
+    assert_eq!(result, Ok(Err(Interrupted)));
+    end(&scheduler);
+}
+
+/// Regression: a poll joined the threads, and blocked the runtime's thread until they had exited.
+#[test]
+fn a_poll_of_the_end_does_not_wait_for_a_thread() {
+    let gate = Gate::new();
+    let scheduler = builder(1, 10, &ManualClock::new()).thread_factory(lingering(&gate)).build().unwrap();
+    ended(&scheduler.schedule(|| {}).unwrap());
+    assert_eq!(scheduler.dispose_gracefully(Duration::ZERO), Ok(false));
+    eventually(|| scheduler.live_threads() == 0);
+    let mut disposal = scheduler.disposal();
+    let (tell, told) = mpsc::channel();
+    let polls = thread::spawn(move || {
+        tell.send(poll_once(&mut disposal)).unwrap();
+        disposal
+    });
+    let result = told.recv_timeout(LONG);
+    gate.open();
+    let disposal = polls.join().unwrap();
+    assert_eq!(result, Ok(false), "a thread is left");
+    block_on(disposal); // the thread that joins it wakes this one
+    end(&scheduler);
+}

@@ -4,12 +4,12 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use crate::scheduling::{MINUTE, assert_settled, builder, elastic, end, ended, hold};
-use crate::support::{Counter, Gate, LONG, Notes, Rng, die, eventually, rounds};
+use crate::support::{Counter, Gate, LONG, Notes, Rng, SHORT, die, eventually, interrupt_myself, rounds};
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Disposable, MissedTicks, OnPanic, PeriodicTask, Scheduler, SchedulerExt,
     VirtualTimeScheduler,
 };
-use millpond::{ManualClock, RejectReason, executors};
+use millpond::{Interrupted, JoinError, ManualClock, RejectReason, TaskOf, executors};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -400,4 +400,31 @@ fn missed_runs_are_made_up_for_merged_or_left_out_as_the_series_says() {
         assert!(series.dispose());
         end(&scheduler);
     }
+}
+
+/// Regression: a task that waited for a later job of a lane ran the first job of the lane again and
+/// again. With a series that is always due, neither the limit nor an interrupt ended the wait.
+#[test]
+fn a_wait_behind_a_series_without_a_pause_ends_at_its_limit_and_with_an_interrupt() {
+    let scheduler = schedulers::new_single("busy-lane").unwrap();
+    let lane = scheduler.create_worker();
+    let (tell, told) = mpsc::channel();
+    let waits = scheduler.schedule(move || {
+        lane.schedule_periodically(Duration::ZERO, Duration::ZERO, || {}).unwrap();
+        let later = lane.schedule_after(LONG * 60, || {}).unwrap();
+        tell.send(later.wait(SHORT)).unwrap();
+        interrupt_myself();
+        tell.send(later.wait(Duration::MAX)).unwrap();
+        let (task, mut handle) = TaskOf::new(|| {}).into_parts();
+        lane.schedule_task_after(LONG * 60, task).unwrap();
+        tell.send(Ok(handle.join_timeout(SHORT).is_some())).unwrap();
+        interrupt_myself();
+        let interrupted = matches!(handle.join(), Err(JoinError::Interrupted));
+        tell.send(if interrupted { Err(Interrupted) } else { Ok(true) }).unwrap();
+    });
+    let results = [(); 4].map(|()| told.recv_timeout(LONG).inspect_err(|_| scheduler.dispose()));
+    scheduler.dispose();
+    ended(&waits.unwrap());
+    assert_eq!(results, [Ok(Ok(false)), Ok(Err(Interrupted)), Ok(Ok(false)), Ok(Err(Interrupted))]);
+    end(&*scheduler);
 }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -449,10 +449,12 @@ struct Late {
     original: Arc<dyn Scheduler>,
     /// Callbacks return at once, with a custom handle.
     only_callbacks: bool,
+    /// Used instead of a lane of the original scheduler.
+    lane: Option<Worker>,
 }
 
 fn late() -> Late {
-    Late { original: schedulers::new_single("one").unwrap(), only_callbacks: false }
+    Late { original: schedulers::new_single("one").unwrap(), only_callbacks: false, lane: None }
 }
 
 struct LateLane(Worker, bool);
@@ -515,7 +517,9 @@ impl Scheduler for Late {
         self.original.schedule_periodically_task(initial, period, task)
     }
     fn create_worker(&self) -> Worker {
-        Worker::from_lane(Arc::new(LateLane(self.original.create_worker(), self.only_callbacks)))
+        self.lane.clone().unwrap_or_else(|| {
+            Worker::from_lane(Arc::new(LateLane(self.original.create_worker(), self.only_callbacks)))
+        })
     }
     fn dispose(&self) {
         self.original.dispose();
@@ -628,4 +632,64 @@ fn races_of_all_kinds_leave_nothing_behind() {
     let stats = original.stats();
     assert_eq!((stats.queued, stats.live_threads), (0, 0));
     assert_eq!(stats.submitted, stats.completed + stats.panicked + stats.cancelled);
+}
+
+/// Answers with callbacks that call back when they are dropped, and keeps the tasks.
+struct Keeps {
+    tasks: Arc<Mutex<Vec<Task>>>,
+    single: Arc<OnceLock<Weak<dyn Scheduler>>>,
+}
+
+/// Calls the scheduler when it is dropped.
+struct CallsBack(Arc<OnceLock<Weak<dyn Scheduler>>>);
+
+impl Drop for CallsBack {
+    fn drop(&mut self) {
+        drop(self.0.get().and_then(Weak::upgrade).map(|single| single.stats()));
+    }
+}
+
+impl Lane for Keeps {
+    fn schedule_task(&self, task: Task) -> Result<Disposable, Rejected> {
+        self.tasks.lock().unwrap().push(task);
+        let captured = CallsBack(Arc::clone(&self.single));
+        Ok(Disposable::from_fn(move || drop(captured)))
+    }
+    fn schedule_task_after(&self, _: Duration, task: Task) -> Result<Disposable, Rejected> {
+        self.schedule_task(task)
+    }
+    fn schedule_periodically_task(
+        &self,
+        _: Duration,
+        _: Duration,
+        _: PeriodicTask,
+    ) -> Result<Disposable, Rejected> {
+        unreachable!("the test has no series")
+    }
+    fn dispose(&self) {}
+    fn is_disposed(&self) -> bool {
+        false
+    }
+    fn queued(&self) -> usize {
+        0
+    }
+}
+
+/// Regression: removed work was dropped under the lock, with the handle from the lane.
+#[test]
+fn a_handle_of_a_lane_may_call_back_when_it_is_dropped() {
+    let (tasks, cell) = (Arc::<Mutex<Vec<Task>>>::default(), Arc::new(OnceLock::new()));
+    let keeps = Keeps { tasks: Arc::clone(&tasks), single: Arc::clone(&cell) };
+    let single =
+        schedulers::single_worker(&Late { lane: Some(Worker::from_lane(Arc::new(keeps))), ..late() });
+    cell.set(Arc::downgrade(&single)).ok().unwrap();
+    drop(single.schedule(|| {}).unwrap());
+    let (tell, told) = mpsc::channel();
+    let task = tasks.lock().unwrap().pop().unwrap();
+    let drops = thread::spawn(move || {
+        drop(task); // and with it the last reference to the callback
+        tell.send(()).unwrap();
+    });
+    assert_eq!(told.recv_timeout(LONG), Ok(()));
+    drops.join().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Global extensions of schedulers: decorators, and the built-in statistics.
 
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -457,4 +457,36 @@ fn a_slot_that_goes_while_it_is_announced_is_closed() {
     assert_eq!(decorator.counts(), (1, 1));
     assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
     assert_eq!(decorator.counts(), (1, 1));
+}
+
+/// Ends its scheduler when a slot is closed, and sends the result.
+struct Ends(Mutex<Option<Arc<dyn Scheduler>>>, mpsc::Sender<bool>);
+
+impl Decorator for Ends {
+    fn slot_closed(&self, slot: &SlotInfo) {
+        if !slot.scheduler().contains("ends-itself") {
+            return;
+        }
+        let scheduler = self.0.lock().unwrap().take();
+        let ended = scheduler.map(|scheduler| scheduler.dispose_gracefully(Duration::MAX));
+        self.1.send(ended.unwrap().unwrap()).unwrap();
+    }
+}
+
+/// Regression: the end waits until the decorators know of all closed slots, and the decorator
+/// waited for the end.
+#[test]
+fn a_decorator_that_ends_the_scheduler_of_a_closed_slot_does_not_wait_for_itself() {
+    let _alone = alone();
+    let scheduler = schedulers::new_single("ends-itself").unwrap();
+    let (tell, told) = mpsc::channel();
+    let ends = Ends(Mutex::new(Some(Arc::clone(&scheduler))), tell);
+    assert!(schedulers::add_decorator("ends", Arc::new(ends)));
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    let disposing = Arc::clone(&scheduler);
+    let disposes = thread::spawn(move || disposing.dispose());
+    assert_eq!(told.recv_timeout(LONG), Ok(false));
+    disposes.join().unwrap();
+    schedulers::remove_decorator("ends");
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }

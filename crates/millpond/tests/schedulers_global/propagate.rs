@@ -2,15 +2,15 @@
 
 use std::cell::Cell;
 use std::panic::resume_unwind;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use millpond::monitor::Captured;
-use millpond::schedulers::{self, Scheduler, SchedulerExt};
-use millpond::{ManualClock, RejectReason};
+use millpond::schedulers::{self, Disposable, Scheduler, SchedulerExt};
+use millpond::{ManualClock, RejectReason, Task, ThreadPoolExecutor, WorkQueue};
 
 use crate::scheduling::builder;
-use crate::support::{LONG, alone};
+use crate::support::{Counter, CountsDrop, Gate, LONG, alone, eventually, occupy};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -106,4 +106,59 @@ fn a_panic_passes_the_context_and_a_context_that_does_not_run_the_task_is_one() 
     assert_eq!(get.recv_timeout(LONG).unwrap(), 0, "restored after the panic");
     assert_eq!(single.stats().panicked, 2);
     assert!(schedulers::reset_on_schedule("request"));
+}
+
+/// A context of a pool that locks the scheduler when it is dropped.
+struct Locks(Arc<dyn Scheduler>, CountsDrop);
+
+impl Captured for Locks {
+    fn enter(&mut self, run: &mut dyn FnMut()) {
+        run();
+    }
+}
+
+impl Drop for Locks {
+    fn drop(&mut self) {
+        let _ = (self.0.stats(), &self.1);
+    }
+}
+
+/// Regression: a scheduler kept the description of a task in its job, and with it the context that
+/// a pool had attached. So the context lived as long as the `Disposable`, and could be dropped
+/// under the lock of the scheduler.
+#[test]
+fn a_context_from_a_pool_is_dropped_with_the_task_and_without_a_lock() {
+    let _alone = alone();
+    let scheduler = schedulers::new_single("overflow").unwrap();
+    let (dropped, kept) = (Counter::new(), Arc::new(Mutex::new(None::<Disposable>)));
+    let (to, keep) = (scheduler.create_worker(), Arc::clone(&kept));
+    let (captured, count) = (Arc::clone(&scheduler), dropped.clone());
+    let pool = ThreadPoolExecutor::builder()
+        .core_pool_size(1)
+        .maximum_pool_size(1)
+        .work_queue(WorkQueue::array(1))
+        .propagate(move || -> Option<Box<dyn Captured>> {
+            Some(Box::new(Locks(Arc::clone(&captured), count.on_drop())))
+        })
+        .rejected_execution_handler(move |task: Task, _: &ThreadPoolExecutor| {
+            let scheduled = to.schedule_task(task)?;
+            *keep.lock().unwrap() = Some(scheduled);
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    let gate = Gate::new();
+    occupy(&pool, &gate);
+    pool.execute(|| {}).unwrap();
+    let before = dropped.get();
+    pool.execute(|| {}).unwrap();
+    let disposable = kept.lock().unwrap().take().unwrap();
+    assert_eq!(disposable.wait(LONG), Ok(true));
+    eventually(|| dropped.get() > before);
+    let kept = dropped.get();
+    drop(disposable);
+    gate.open();
+    assert!(kept > 0);
+    pool.close();
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }

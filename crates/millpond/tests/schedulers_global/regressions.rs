@@ -53,6 +53,20 @@ fn waiting_for_a_disposable_of_ones_own_ends_when_it_has_been_disposed_of() {
     });
 }
 
+/// The check for the own thread was made only for work with a scheduler.
+#[test]
+fn a_callback_that_waits_for_its_own_disposable_does_not_block() {
+    let _alone = alone();
+    let (cell, (tell, told)) = (Arc::new(OnceLock::<Disposable>::new()), mpsc::channel());
+    let mine = Arc::clone(&cell);
+    let handle = Disposable::from_fn(move || tell.send(mine.get().unwrap().wait(Duration::MAX)).unwrap());
+    cell.set(handle.clone()).unwrap();
+    let disposes = thread::spawn(move || handle.dispose());
+    assert_eq!(told.recv_timeout(LONG), Ok(Ok(false)));
+    assert!(disposes.join().unwrap());
+    assert_eq!(cell.get().unwrap().wait(LONG), Ok(true));
+}
+
 #[test]
 fn a_panic_that_a_handle_keeps_counts_as_a_panic() {
     let _alone = alone();

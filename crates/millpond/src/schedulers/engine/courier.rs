@@ -157,6 +157,11 @@ fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     Ok(std::thread::spawn(|| {}))
 }
 
+/// Calls `work` on a new thread. Returns false if none can be started; `work` is then dropped.
+pub(super) fn on_helper_thread(work: impl FnOnce() + Send + 'static) -> bool {
+    spawn(work).is_ok()
+}
+
 /// Drops a value that contains user code on a new thread, or here if none can be started.
 pub(super) fn drop_elsewhere(value: impl Send + 'static) {
     drop(spawn(move || crate::panic::drop_caught(value)));

@@ -1,10 +1,12 @@
 //! Running work in place: a thread that waits for a job of its own scheduler runs the job itself.
 
+use std::time::{Duration, Instant};
+
 use super::Engine;
 use super::model::{Assigned, Done};
 use super::threads::{is_in_non_blocking_thread, mark_non_blocking};
-use crate::interrupt::TaskFrame;
 use crate::interrupt::wait::WaitCell;
+use crate::interrupt::{TaskFrame, ThreadContext};
 use crate::monitor::nanos_between;
 use crate::schedulers::job::{JobOwner, JobRef};
 use crate::sync::Arc;
@@ -12,20 +14,29 @@ use crate::task::inline::run_inline;
 use crate::task::{Help, Place, TaskId};
 use crate::time::clock::Tick;
 
+/// A thread that joins a task runs other jobs for this long before it checks its deadline.
+const SLICE: Duration = Duration::from_millis(1);
+
 impl Engine {
     /// Runs `job` inside the current task, after the jobs before it in its lane. Does nothing if
-    /// the calling thread does not belong to this scheduler or the job cannot start now.
-    pub(super) fn help_with(self: &Arc<Self>, job: &JobRef) {
+    /// the calling thread does not belong to this scheduler or the job cannot start now. Returns
+    /// false if `stop` returned true before the job ran. It is checked before each run but the
+    /// first: the lane of the job may always have one more job that is due earlier.
+    pub(super) fn help_with(self: &Arc<Self>, job: &JobRef, stop: &dyn Fn() -> bool) -> bool {
         if !self.is_current() {
-            return;
+            return true;
         }
         while let Some(assigned) = self.locked(|state, deferred| state.claim(job, deferred)) {
             let is_done = assigned.job.is(job);
             self.run_in_place(assigned);
             if is_done {
-                return;
+                break;
+            }
+            if stop() {
+                return false;
             }
         }
+        true
     }
 
     /// As `help_with`, for a task that the calling thread joins. If the task cannot start now, the
@@ -35,8 +46,12 @@ impl Engine {
         let Some(job) = found else { return Help::Done };
         let cell = WaitCell::among_other_conditions();
         job.add_waiter(&cell); // before the check whether it can start, as in `Job::wait`
-        self.help_with(&job);
-        Help::WhenNotified(cell)
+        let (me, began) = (ThreadContext::current(), Instant::now());
+        if self.help_with(&job, &|| me.is_interrupted() || began.elapsed() > SLICE) {
+            Help::WhenNotified(cell)
+        } else {
+            Help::NotBefore(Instant::now()) // the joiner checks its deadline and for an interrupt
+        }
     }
 
     fn run_in_place(self: &Arc<Self>, assigned: Assigned) {

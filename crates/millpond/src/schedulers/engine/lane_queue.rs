@@ -194,10 +194,10 @@ impl LaneQueue {
         self.0.lock().running.as_ref().map(describe)
     }
 
-    /// Finds the ready job of a task, searching from the newest.
+    /// Finds the ready job of a task.
     pub(super) fn find_task(&self, id: TaskId) -> Option<JobRef> {
         let jobs = self.0.lock();
-        jobs.ready.iter().rev().map(|(job, _)| job).find(|job| job.is_of(id)).cloned()
+        jobs.ready.find(|(job, _)| job.is_of(id)).map(|(job, _)| job.clone())
     }
 
     /// Describes the first ready jobs with their times of acceptance. Reads at most `limit`

@@ -35,7 +35,7 @@ use std::fmt;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use self::courier::{Courier, drop_elsewhere};
+use self::courier::{Courier, drop_elsewhere, on_helper_thread};
 use self::deferred::Deferred;
 use self::lane_handle::LaneHandle;
 use self::model::StartFailure;
@@ -52,8 +52,10 @@ use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
 use crate::monitor::registry::Registration;
 use crate::monitor::{Event, Meter, Monitored, PanicLog, PoolRef, Settings, panics};
-use crate::sync::{Arc, Mutex, MutexGuard, Weak, deadline_after};
-use crate::task::{Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, works_for};
+use crate::sync::{Arc, IN_MODEL, Mutex, MutexGuard, Weak, deadline_after};
+use crate::task::{
+    Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, WorksForScheduler, works_for,
+};
 use crate::time::alarm::{Alarm, Ring, RingsOn};
 use crate::time::clock::Clock;
 
@@ -216,9 +218,11 @@ impl Engine {
     /// returned.
     #[cold]
     fn tell_closed(self: &Arc<Self>, closed: &[(SlotInfo, Decorators)]) {
+        let works = WorksForScheduler::new(self.owner.number()); // a decorator must not wait for the end
         for (slot, decorators) in closed {
             decorators.closed(slot);
         }
+        drop(works);
         self.locked(|state, deferred| state.slots_closed(closed.len(), deferred));
     }
 
@@ -258,15 +262,19 @@ impl Engine {
         }
     }
 
-    /// Joins the threads, at most until `deadline`. std has no join with a timeout, so this polls
-    /// whether they have finished, every 50 µs to 5 ms. Usually they have, unless a thread factory
-    /// continues to use the thread.
-    fn join_until(&self, deadline: Instant) -> Result<bool, Interrupted> {
+    /// Joins the threads, at most until `deadline`. A join of std has no timeout and cannot be
+    /// interrupted, so this polls whether they have finished, every 50 µs to 5 ms. Usually they
+    /// have, unless a thread factory continues to use the thread.
+    fn join_until(&self, deadline: Option<Instant>) -> Result<bool, Interrupted> {
+        if IN_MODEL {
+            // A model must not depend on when the system ends a thread.
+            return self.lifecycle.waiters().wait(Duration::MAX, || self.join_threads(|_| true));
+        }
         const SHORTEST: Duration = Duration::from_micros(50);
         const LONGEST: Duration = Duration::from_millis(5);
         let mut pause = SHORTEST;
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = time_left(deadline);
             let joined = || self.join_threads(JoinHandle::is_finished);
             if self.lifecycle.waiters().wait(pause.min(left), joined)? {
                 return Ok(true);
@@ -278,18 +286,41 @@ impl Engine {
         }
     }
 
+    /// Joins the threads on a helper thread, which then wakes the waiters. Returns true if no
+    /// thread is left to join, or if no helper can be started: all work is done in any case.
+    fn join_elsewhere(&self) -> bool {
+        let mut state = self.lock();
+        let threads = state.take_to_join(|_| true);
+        let (count, all) = (threads.len(), state.has_joined_all());
+        drop(state);
+        if count == 0 {
+            return all;
+        }
+        let me = self.me.upgrade();
+        if on_helper_thread(move || _ = me.map(|me| me.join_taken(threads))) {
+            return false;
+        }
+        self.lock().joined(count);
+        self.lifecycle.waiters().wake_all(); // no caller waits for these threads any more
+        true
+    }
+
     /// Joins those threads that have left their slots and are `selected`. If another caller joins
     /// them already, that caller wakes this one to check again. Returns true if no thread is left
     /// to join.
     fn join_threads(&self, selected: impl Fn(&JoinHandle<()>) -> bool) -> bool {
-        let me = std::thread::current().id();
-        let is_me = |thread: &JoinHandle<()>| thread.thread().id() == me;
         let mut state = self.lock();
         let threads = state.take_to_join(|thread| is_me(thread) || selected(thread));
         if threads.is_empty() {
             return state.has_joined_all();
         }
         drop(state);
+        self.join_taken(threads)
+    }
+
+    /// Joins threads that were taken for that, except the calling one. Returns true if no thread is
+    /// left to join.
+    fn join_taken(&self, threads: Vec<JoinHandle<()>>) -> bool {
         let count = threads.len();
         for thread in threads.into_iter().filter(|thread| !is_me(thread)) {
             let _ = thread.join(); // a panic here is that of the thread factory
@@ -303,6 +334,10 @@ impl Engine {
     }
 }
 
+fn is_me(thread: &JoinHandle<()>) -> bool {
+    thread.thread().id() == std::thread::current().id()
+}
+
 impl Ends for Engine {
     fn lifecycle(&self) -> &Lifecycle {
         &self.lifecycle
@@ -314,9 +349,10 @@ impl Ends for Engine {
         }
     }
 
-    /// Also joins the threads, so that they no longer exist for the operating system either.
+    /// Also joins the threads, so that they no longer exist for the operating system either. Does
+    /// not block: a helper thread joins those that have not exited yet, and then wakes the waiters.
     fn has_ended(&self) -> bool {
-        self.is_done() && self.join_threads(|_| true)
+        self.is_done() && (self.join_threads(JoinHandle::is_finished) || self.join_elsewhere())
     }
 
     fn runs_on_this_thread(&self) -> bool {
@@ -326,16 +362,15 @@ impl Ends for Engine {
     fn wait_for_end(&self, timeout: Duration) -> Result<bool, Interrupted> {
         let deadline = deadline_after(timeout);
         let waiters = self.lifecycle.waiters();
-        let ended = match deadline {
-            Some(at) => waiters.wait(timeout, || self.is_done())? && self.join_until(at)?,
-            None => waiters.wait(timeout, || self.has_ended())?,
-        };
-        if !ended {
+        if !waiters.wait(timeout, || self.is_done())? || !self.join_until(deadline)? {
             return Ok(false);
         }
-        let left = deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()));
-        self.source.await_termination(left)
+        self.source.await_termination(time_left(deadline))
     }
+}
+
+fn time_left(deadline: Option<Instant>) -> Duration {
+    deadline.map_or(Duration::MAX, |at| at.saturating_duration_since(Instant::now()))
 }
 
 impl Backend for Engine {
@@ -381,9 +416,9 @@ impl JobOwner for Engine {
         }
     }
 
-    fn help(&self, job: &JobRef) {
+    fn help(&self, job: &JobRef, stop: &dyn Fn() -> bool) {
         if let Some(me) = self.me.upgrade() {
-            me.help_with(job);
+            me.help_with(job, stop);
         }
     }
 

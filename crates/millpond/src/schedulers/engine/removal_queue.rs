@@ -81,6 +81,20 @@ impl<T> RemovalQueue<T> {
         self.entries.iter().filter_map(|(_, item)| item.as_ref())
     }
 
+    /// Finds an entry for which `selected` returns true, searching from both ends alternately. So
+    /// both the newest and the oldest entries are found soon.
+    pub(super) fn find(&self, selected: impl Fn(&T) -> bool) -> Option<&T> {
+        let mut entries = self.iter();
+        while let Some(newest) = entries.next_back() {
+            let found = Some(newest).filter(|item| selected(item));
+            let found = found.or_else(|| entries.next().filter(|item| selected(item)));
+            if found.is_some() {
+                return found;
+            }
+        }
+        None
+    }
+
     /// Removes and returns all entries.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.len = 0;
@@ -118,6 +132,7 @@ mod tests {
         assert_eq!(queue.len(), 10);
         assert!(queue.entries.len() <= 32, "{} entries for 10", queue.entries.len());
         assert_eq!(queue.iter().count(), 10);
+        assert!((0..100).all(|place| queue.find(|item| *item == place).is_some() == (place % 10 == 5)));
         assert_eq!((queue.pop(), queue.remove(15), queue.pop()), (Some(5), Some(15), Some(25)));
         assert_eq!(queue.take_if(|item| *item > 60), [65, 75, 85, 95]);
         assert_eq!((queue.len(), queue.remove(65), queue.first_place()), (3, None, Some(35)));

@@ -144,3 +144,31 @@ fn the_job_of_a_closure_of_two_words_has_eleven_words() {
     let job = size_of_job(&move || assert_eq!(words, [7; 2]));
     assert!(job <= 11 * size_of::<usize>(), "{job} bytes");
 }
+
+/// Regression: each new waiter was preceded by a search for waiters that no longer exist.
+#[test]
+fn many_waiters_register_as_fast_as_few() {
+    let time_for = |waiters: usize| {
+        let job = job(Duration::ZERO, || {});
+        let cells: Vec<_> = (0..waiters).map(|_| Arc::new(WaitCell::for_this_thread())).collect();
+        let begin = std::time::Instant::now();
+        cells.iter().for_each(|cell| job.add_waiter(cell));
+        begin.elapsed()
+    };
+    let many = if cfg!(miri) { 100 } else { 20_000 };
+    let best = |waiters: usize| (0..3).map(|_| time_for(waiters)).min().unwrap();
+    let (few, many) = (best(many / 20), best(many));
+    assert!(many < 100 * few || cfg!(miri), "20 times as many took {many:?} instead of {few:?}");
+}
+
+#[test]
+fn waiters_that_no_longer_exist_are_forgotten() {
+    let job = job(Duration::ZERO, || {});
+    let waits = Arc::new(WaitCell::for_this_thread());
+    job.add_waiter(&waits);
+    (0..1000).for_each(|_| job.add_waiter(&Arc::new(WaitCell::for_this_thread())));
+    let known = job.own().rare.lock().as_ref().map_or(0, |rare| rare.waiters.len());
+    assert!(known < 100, "{known} waiters are known, and one exists");
+    job.end(false);
+    assert!(waits.is_notified());
+}

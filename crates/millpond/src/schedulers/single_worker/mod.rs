@@ -102,8 +102,9 @@ impl WorkToken {
 impl Drop for WorkToken {
     fn drop(&mut self) {
         let mut state = self.core.state.lock();
-        if state.register.remove(self.number) {
-            self.core.end_if_done(state);
+        let removed = state.register.remove(self.number);
+        if removed.is_some() {
+            self.core.end_if_done(state); // releases the lock
         }
     }
 }

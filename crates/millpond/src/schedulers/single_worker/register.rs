@@ -24,7 +24,7 @@ pub(super) struct Register {
 }
 
 /// One piece of work.
-struct Entry {
+pub(super) struct Entry {
     /// The worker to which it was submitted, or [`SCHEDULER`].
     owner: u64,
     is_periodic: bool,
@@ -137,14 +137,15 @@ impl Register {
         self.entries.get(&number).filter(|entry| entry.ended)?.handle.clone()
     }
 
-    /// Removes work that has run for the last time or was dropped. Returns true if it was
-    /// registered.
-    pub(super) fn remove(&mut self, number: u64) -> bool {
-        let Some(entry) = self.entries.remove(&number) else { return false };
+    /// Removes work that has run for the last time or was dropped. Returns its entry, if it was
+    /// registered. The caller must drop the entry without the lock: a handle of a custom scheduler
+    /// is user code.
+    pub(super) fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&number)?;
         if entry.state == State::Waiting {
             self.counters.cancel();
         }
-        true
+        Some(entry)
     }
 
     /// Ends all periodic work. Returns the handles of waiting work, for the caller to dispose of.

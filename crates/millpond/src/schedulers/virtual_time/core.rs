@@ -424,7 +424,7 @@ impl JobOwner for Core {
         self.wake_waiters(&item.instance);
     }
 
-    fn help(&self, job: &JobRef) {
+    fn help(&self, job: &JobRef, _: &dyn Fn() -> bool) {
         if !self.is_advanced_by_this_thread() {
             return;
         }
@@ -452,7 +452,7 @@ impl TaskOwner for Core {
     fn run_inline(&self, id: TaskId, _: &Place) -> Help {
         let found = self.state.lock().find_task(id).cloned();
         if let Some(job) = found {
-            JobOwner::help(self, &job);
+            JobOwner::help(self, &job, &|| false);
         }
         Help::Done
     }

@@ -53,8 +53,8 @@ impl State {
     }
 
     /// Finds the waiting job of a task. `lane` is the index of its lane; any other number means no
-    /// lane. Searches the newest jobs first, because most tasks are joined soon after their
-    /// submission.
+    /// lane. Searches each queue from both ends, because most tasks are joined either soon after
+    /// their submission or in its order.
     pub(crate) fn find_task(&self, id: TaskId, lane: u64) -> Option<JobRef> {
         let mut assigned = self.slots.iter().filter_map(|(_, slot)| Some(&slot.assigned()?.job));
         if let Some(job) = assigned.find(|job| job.is_of(id)) {

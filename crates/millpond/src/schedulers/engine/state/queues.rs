@@ -93,10 +93,10 @@ impl Queues {
         !self.shared.is_empty()
     }
 
-    /// Finds the queued job of a task without a lane, newest first in each queue.
+    /// Finds the queued job of a task without a lane.
     pub(super) fn find_task(&self, slots: &Slots, id: TaskId) -> Option<JobRef> {
         let find = |queue: &RemovalQueue<Item>| {
-            queue.iter().rev().filter_map(Item::job).find(|job| job.is_of(id)).cloned()
+            queue.find(|item| item.job().is_some_and(|job| job.is_of(id)))?.job().cloned()
         };
         find(&self.shared).or_else(|| slots.iter().find_map(|(_, slot)| find(slot.pinned())))
     }
