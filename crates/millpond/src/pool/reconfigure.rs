@@ -76,7 +76,8 @@ impl PoolInner {
     }
 
     /// Acts on a change of settings: idle workers recheck if they may have to exit earlier, and
-    /// waiting submitters if there may be room. A raised core size starts threads for queued tasks.
+    /// waiting submitters if there may be room. A raised core size starts threads for queued tasks;
+    /// in an eager pool, a raised maximum size does.
     ///
     /// Race "wait for room / make room": the capacity was changed under the tail lock, and now the
     /// list is read. A submitter lists itself, and then tries to push under that lock. Model:
@@ -93,8 +94,12 @@ impl PoolInner {
         } else {
             self.submitters().notify_all();
         }
-        if core > old_core {
-            self.start_for_queued(core - old_core);
+        let added = match self.rule() {
+            GrowthRule::QueueFirst => core.saturating_sub(old_core),
+            GrowthRule::Eager => new.maximum_pool_size.saturating_sub(old.maximum_pool_size),
+        };
+        if added > 0 {
+            self.start_for_queued(added);
         }
     }
 

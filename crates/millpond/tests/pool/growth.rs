@@ -1,8 +1,8 @@
 //! Growth of a pool: new thread, queue, extra thread or rejection; prestart; eager growth.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
@@ -565,6 +565,21 @@ fn an_eager_pool_uses_all_threads_before_the_queue() {
     gate.open();
     end(&pool);
     assert_eq!(pool.completed_task_count(), 5);
+}
+
+// Regression: only a raised core size started threads.
+#[test]
+fn a_raised_maximum_size_of_an_eager_pool_starts_threads_for_queued_tasks() {
+    let pool = sized(1, 1).eager().build().unwrap();
+    let barrier = Arc::new(Barrier::new(3));
+    let meet = || {
+        let barrier = Arc::clone(&barrier);
+        pool.submit(move || _ = barrier.wait()).unwrap()
+    };
+    let tasks = [meet(), meet(), meet()];
+    pool.set_maximum_pool_size(3).unwrap();
+    tasks.into_iter().for_each(|task| soon(task).unwrap());
+    end(&pool);
 }
 
 #[test]
