@@ -160,7 +160,7 @@ pub static METRICS: [Metric; 25] = [
     }),
     counter(
         "millpond_pool_evicted_tasks_total",
-        "Queued tasks that the policy dropped to make room for others.",
+        "Refused tasks that took the place of a queued task, which the policy dropped.",
         |pool| count(pool.rejected.evicted),
     ),
     counter(
