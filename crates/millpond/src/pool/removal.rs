@@ -62,7 +62,7 @@ impl PoolInner {
     /// may have stayed only because of the removed tasks, and the pool may not have terminated
     /// because of them.
     pub(super) fn after_removal(&self) {
-        // Race "change / park": pairs with the fences in `enter_queue`, `park_paused` and
+        // Race "last removal / park": pairs with the fences in `enter_queue`, `park_paused` and
         // `park_until_due`.
         fence(Ordering::SeqCst);
         if self.queue().is_empty() {
