@@ -109,8 +109,8 @@ pub struct RejectedBy {
     pub caller_ran: u64,
     /// Dropped.
     pub discarded: u64,
-    /// Accepted after the head of the queue was dropped, usually one task. Tasks dropped in this way
-    /// count as [`handed_back`](PoolStats::handed_back).
+    /// Accepted after the head of the queue was dropped, usually one task. The dropped tasks count
+    /// as [`handed_back`](PoolStats::handed_back).
     pub evicted: u64,
     /// Passed to a custom policy that did not return an error.
     pub other: u64,
