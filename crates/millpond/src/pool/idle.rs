@@ -224,6 +224,9 @@ impl IdleWorkers {
     /// the caller calls `TaskQueue::order`, checks the queue once more, and wakes another worker if
     /// it takes a task.
     pub(super) fn search(&self, found: impl FnMut() -> bool) -> bool {
+        if self.state.waking.load(Ordering::Relaxed) > 0 {
+            return false; // without an exchange, which would take the cache line from the others
+        }
         // One exchange, so that one worker searches: a second one would take a core from the
         // submitters, and two that are preempted would hide the queue, whatever the budget.
         if self.state.waking.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err() {
