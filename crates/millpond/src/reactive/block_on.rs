@@ -28,6 +28,7 @@ use crate::task::{Canceller, TaskId, awaited_in, works_for_any};
 /// [`JoinError::WouldDeadlock`]: the handle of the calling task itself, or of a task around it.
 /// That is so even if `future` waits for something else too, such as a timeout.
 ///
+/// [`TaskHandle::join`]: crate::TaskHandle::join
 /// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock
 ///
 /// # Errors

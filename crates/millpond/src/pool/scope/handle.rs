@@ -7,7 +7,7 @@ use std::fmt;
 use crate::interrupt::Wake;
 use crate::task::{CellRef, JoinError, Joinable, ResultToken, TaskState};
 
-/// A handle to the result of a scoped task; see [`Scope::submit`].
+/// A handle to the result of a scoped task; see [`Scope::submit`](crate::Scope::submit).
 #[must_use = "dropping a handle detaches the task; use `execute` if no result is wanted"]
 pub struct ScopedTaskHandle<'scope, T> {
     cell: CellRef<dyn Joinable<T> + 'scope>,
