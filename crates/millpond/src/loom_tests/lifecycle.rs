@@ -58,8 +58,16 @@ fn a_look_at_the_counts_against_a_task_that_is_queued() {
     look_at_the_counts(true);
 }
 
+/// Submits a task for [`check_submit`] on another thread.
+fn submit_elsewhere(pool: &ThreadPoolExecutor) -> thread::JoinHandle<Submitted> {
+    let pool = pool.clone();
+    thread::spawn(move || pool.submit(|| 7))
+}
+
+type Submitted = Result<TaskHandle<u32>, crate::Rejected>;
+
 /// An accepted task runs, and a refused one is returned. No handle is pending after termination.
-fn check_submit(submitted: Result<TaskHandle<u32>, crate::Rejected>, drained: bool) {
+fn check_submit(submitted: Submitted, drained: bool) {
     match submitted {
         Ok(mut handle) => match handle.try_join().expect("the pool has terminated") {
             Ok(value) => assert_eq!(value, 7),
@@ -74,10 +82,7 @@ fn check_submit(submitted: Result<TaskHandle<u32>, crate::Rejected>, drained: bo
 fn submit_against_shutdown() {
     model(|| {
         let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| 7)
-        });
+        let submitter = submit_elsewhere(&pool);
         pool.shutdown();
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -89,10 +94,7 @@ fn submit_against_shutdown() {
 fn submit_against_shutdown_now() {
     model(|| {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| 7)
-        });
+        let submitter = submit_elsewhere(&pool);
         drop(pool.shutdown_now());
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -107,10 +109,7 @@ fn leaving_in_shutdown_against_submit() {
     model_bound(3, || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         let first = pool.submit(|| 7).unwrap();
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| 7)
-        });
+        let submitter = submit_elsewhere(&pool);
         pool.shutdown();
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -126,10 +125,7 @@ fn leaving_after_a_panic_against_submit_and_shutdown() {
     model_bound(3, || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         pool.execute(|| std::panic::resume_unwind(Box::new(()))).unwrap(); // without the panic hook
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| 7)
-        });
+        let submitter = submit_elsewhere(&pool);
         pool.shutdown();
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -143,10 +139,7 @@ fn leaving_after_a_panic_against_submit_and_shutdown() {
 fn submit_against_termination() {
     model(|| {
         let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
-        let submitter = thread::spawn({
-            let pool = pool.clone();
-            move || pool.submit(|| 7)
-        });
+        let submitter = submit_elsewhere(&pool);
         let other = thread::spawn({
             let pool = pool.clone();
             move || pool.inner().try_terminate()
