@@ -120,6 +120,24 @@ fn async_submitters_behind_each_other_all_get_room() {
     });
 }
 
+/// The same with two blocked threads.
+#[test]
+fn blocked_submitters_behind_each_other_all_get_room() {
+    model(|| {
+        let pool = full_without_worker(2);
+        pool.set_rejected_execution_handler(crate::policy::Block::forever());
+        let worker = make_room(&pool, 2);
+        let other = thread::spawn({
+            let pool = pool.clone();
+            move || pool.execute(|| {}).unwrap()
+        });
+        pool.execute(|| {}).unwrap();
+        other.join().unwrap();
+        worker.join().unwrap();
+        assert_eq!((pool.queued_count(), pool.inner().submitters().is_empty()), (2, true));
+    });
+}
+
 /// The same, with a thread as one of the two submitters.
 #[test]
 fn a_blocked_and_an_async_submitter_both_get_room() {

@@ -14,11 +14,15 @@
 //! it tries again, so each free slot is offered to one submitter. A submitter that gives up after
 //! its notification passes the slot on. Model: `a_dropped_async_submitter_passes_its_room_on`.
 //!
-//! A future that finds other submitters in the list enlists behind them without trying to enter.
-//! Room that was made while all listed submitters were notified is known only to these submitters.
-//! So each submitter that leaves the list notifies the next one if there may be more room. The
-//! future enlisted while one of them was listed, so it is in the list when that submitter leaves.
-//! Model: `async_submitters_behind_each_other_all_get_room`.
+//! A submitter that finds others in the list enlists behind them and does not try to enter. Room
+//! that was made while all listed submitters were notified is known only to these submitters. So
+//! each submitter that leaves the list notifies the next one if there may be more room. The new
+//! submitter enlisted while one of them was listed, so it is in the list when that one leaves.
+//! Models: `async_submitters_behind_each_other_all_get_room`,
+//! `a_blocked_and_an_async_submitter_both_get_room`, `blocked_submitters_behind_each_other_all_get_room`.
+//!
+//! A notified submitter does not reserve its room until it runs: otherwise a future that is not
+//! polled again would block the pool for all. So a submission that finds room at once takes it.
 
 use std::fmt;
 use std::future::Future;
@@ -58,14 +62,23 @@ impl<P: Deref<Target = PoolInner>> WaitingSubmitter<P> {
     fn rejoin(&mut self, waiter: Waiting) {
         self.key = self.pool.submitters().rejoin(self.key, waiter);
     }
+
+    /// Returns true if a new submitter tries to enter before it waits: nobody waits before it, or
+    /// the pool is shut down and refuses it.
+    ///
+    /// A shutdown advances the run state and then notifies the list under its lock. So either the
+    /// shutdown finds this submitter in the list, or this thread sees the new state.
+    fn may_try_at_once(&self) -> bool {
+        self.was_first || !self.pool.control().load().is_running()
+    }
 }
 
 impl<P: Deref<Target = PoolInner>> Drop for WaitingSubmitter<P> {
     fn drop(&mut self) {
         let submitters = self.pool.submitters();
         submitters.remove(self.key);
-        // Notify the next submitter: this one may leave room unused, or no other one may know of
-        // the room.
+        // Notify the next submitter: this one may leave a slot unused, or may be the only one that
+        // knows of a free slot.
         if !submitters.is_empty() && self.pool.may_have_room() {
             submitters.notify_first();
         }
@@ -87,8 +100,8 @@ impl PoolInner {
     /// costs more than the tasks.
     ///
     /// A blocked submitter will soon need another slot, so it waits until an eighth of the capacity
-    /// is free. If some slots are free after the spin, but fewer, it leaves its core to the workers
-    /// for 50 µs. The queue does not run empty meanwhile: the workers just needed longer than the
+    /// is free. If fewer slots are free after the spin, but at least one, it leaves its core to the
+    /// workers for 50 µs. The queue does not run empty meanwhile: the workers just needed longer than the
     /// spin for an eighth of it.
     fn spin_for_room(&self, me: &ThreadContext, deadline: Option<Instant>) {
         const REST: Duration = Duration::from_micros(50);
@@ -114,17 +127,20 @@ impl ThreadPoolExecutor {
         let timeout = if pool.is_current() { Duration::ZERO } else { timeout };
         let me = ThreadContext::current();
         let deadline = deadline_after(timeout);
-        if !timeout.is_zero() {
+        if !timeout.is_zero() && pool.submitters().is_empty() {
             pool.spin_for_room(&me, deadline);
         }
         let cell = Arc::new(WaitCell::of(me));
         let mut listed = WaitingSubmitter::new(&**pool, Waiting::Thread(Arc::clone(&cell)));
+        let mut may_try = listed.may_try_at_once();
         let mut task = task;
         let refusal = loop {
-            match pool.admit_task(task, RoomCheck::UnderLock) {
-                Ok(()) => return Ok(()),
-                Err(refusal) if refusal.reason() != RejectReason::Saturated => break *refusal,
-                Err(refusal) => (task, ..) = refusal.into_parts(),
+            if std::mem::replace(&mut may_try, true) {
+                match pool.admit_task(task, RoomCheck::UnderLock) {
+                    Ok(()) => return Ok(()),
+                    Err(refusal) if refusal.reason() != RejectReason::Saturated => break *refusal,
+                    Err(refusal) => (task, ..) = refusal.into_parts(),
+                }
             }
             match cell.wait(deadline, OnInterrupt::Return) {
                 Wake::Ready => {}
@@ -182,15 +198,11 @@ impl<T> SubmitAsync<T> {
         }
     }
 
-    /// Adds the future to the list behind other submitters. A shutdown advances the run state and
-    /// then notifies the list under its lock. So either the shutdown finds this future in the list,
-    /// or this thread sees the new state.
+    /// Adds the future to the list behind other submitters.
     fn list_behind_others(&mut self, waker: &Waker) -> Option<RoomCheck> {
-        let pool = self.pool.inner();
-        let listed = WaitingSubmitter::new(Arc::clone(pool), Waiting::Task(waker.clone()));
-        let may_try = listed.was_first || !pool.control().load().is_running();
-        self.listed = Some(listed);
-        may_try.then_some(RoomCheck::UnderLock)
+        let waiter = Waiting::Task(waker.clone());
+        let listed = self.listed.insert(WaitingSubmitter::new(Arc::clone(self.pool.inner()), waiter));
+        listed.may_try_at_once().then_some(RoomCheck::UnderLock)
     }
 }
 
@@ -235,5 +247,29 @@ impl<T> fmt::Debug for SubmitAsync<T> {
             .field("pool", &self.pool)
             .field("waits", &self.listed.is_some())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::WorkQueue;
+
+    /// Otherwise a thread that gave up spinning would take the room of the first waiter.
+    #[test]
+    fn a_blocked_submitter_does_not_overtake_those_who_wait() {
+        let builder = ThreadPoolExecutor::builder().core_pool_size(1).maximum_pool_size(1);
+        let pool = builder.work_queue(WorkQueue::array(1)).build().unwrap();
+        pool.pause();
+        let queued = pool.submit(|| ()).unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut first, mut second) = (pool.submit_async(|| ()), pool.submit_async(|| ()));
+        for future in [&mut first, &mut second] {
+            assert!(Pin::new(future).poll(&mut context).is_pending());
+        }
+        assert!(queued.cancel(false)); // notifies the first future
+        let refused = pool.admit_when_room(Task::new(|| ()), Duration::ZERO).unwrap_err();
+        assert_eq!(refused.reason(), RejectReason::Saturated);
+        assert!(Pin::new(&mut first).poll(&mut context).is_ready());
     }
 }

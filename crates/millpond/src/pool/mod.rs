@@ -305,9 +305,10 @@ impl ThreadPoolExecutor {
     /// Submits `f` as soon as the pool has room. The future waits without blocking a thread.
     ///
     /// The rejection policy does not apply: the future waits until the queue or a thread has room.
-    /// Futures and threads blocked by [`policy::Block`](crate::policy::Block) are offered room in
-    /// the order in which they began to wait. If there is room for several at once, the first to
-    /// run again enters first. The future works on any runtime. A task of this pool that blocks its
+    /// Futures and threads blocked by [`policy::Block`](crate::policy::Block) wait in one line, and
+    /// are offered room in its order. A waiter that has been offered room does not reserve it: a
+    /// submission that comes before the waiter runs again may take the room, and the waiter keeps
+    /// its place in the line. The future works on any runtime. A task of this pool that blocks its
     /// worker until such a future resolves may deadlock.
     ///
     /// Dropping the future before it resolves drops `f` without running it, and passes its turn to
