@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use millpond::monitor::{Actor, Event, Observer};
 use millpond::schedulers::{self, Affinity, BoundedElasticScheduler, Scheduler, SchedulerExt};
-use millpond::{ManualClock, PoolRef, executors, registry};
+use millpond::{Executor, ManualClock, PoolRef, RejectReason, Rejected, Task, executors, registry};
 
 use crate::support::{Gate, LONG, SHORT, eventually};
 
@@ -235,4 +235,42 @@ fn pausing_at_any_moment_loses_nothing() {
         let stats = scheduler.stats();
         assert_eq!(stats.submitted, stats.completed, "{scheduler}: {stats:?}");
     }
+}
+
+/// Calls a closure, then refuses the task. Accepts all later tasks and runs them in place.
+#[derive(Default)]
+struct RefusesOnce(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Executor for RefusesOnce {
+    fn execute_task(&self, task: Task) -> Result<(), Rejected> {
+        let before = self.0.lock().unwrap().take();
+        match before {
+            Some(before) => before(),
+            None => {
+                task.run();
+                return Ok(());
+            }
+        }
+        Err(Rejected::new(task, RejectReason::Saturated))
+    }
+}
+
+/// Regression: the second task relied on the refused thread, although `resume` starts another one.
+#[test]
+fn a_refusal_during_a_pause_cancels_no_other_work() {
+    let executor = Arc::new(RefusesOnce::default());
+    let scheduler = schedulers::from_executor(Arc::clone(&executor));
+    let lane = scheduler.create_worker();
+    let (tell, told) = mpsc::channel();
+    let (paused, mine) = (pool(&*scheduler), lane.clone());
+    *executor.0.lock().unwrap() = Some(Box::new(move || {
+        paused.pause(&Actor::default()).expect("it is there");
+        tell.send(mine.schedule(|| {}).expect("it waits for `resume`")).unwrap();
+    }));
+    assert_eq!(lane.schedule(|| {}).unwrap_err().reason(), RejectReason::Saturated);
+    let accepted = told.recv().unwrap();
+    assert!(!accepted.is_disposed());
+    resume(&*scheduler);
+    assert_eq!((accepted.wait(LONG), accepted.is_cancelled()), (Ok(true), false));
+    assert_eq!(scheduler.dispose_gracefully(LONG), Ok(true));
 }

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::scheduling::{
-    Held, MINUTE, assert_settled, block_on, builder, elastic, end, ended, hold, hold_lane, per_task,
-    poll_once, strict,
+    EndsOnDrop, Held, MINUTE, assert_settled, block_on, builder, elastic, end, ended, hold, hold_lane,
+    per_task, poll_once, strict,
 };
 use crate::support::{
     Counter, Gate, LONG, Rng, SHORT, await_end, block, block_elsewhere, eventually, interrupt_myself, rounds,
@@ -635,15 +635,6 @@ fn a_graceful_end_does_not_wait_longer_than_asked_for_what_a_factory_does_after_
     end(&scheduler);
 }
 
-/// Waits for the end of its scheduler when it is dropped, and sends the result.
-struct EndsOnDrop(Arc<dyn Scheduler>, mpsc::Sender<Result<bool, Interrupted>>);
-
-impl Drop for EndsOnDrop {
-    fn drop(&mut self) {
-        self.1.send(self.0.dispose_gracefully(LONG)).unwrap();
-    }
-}
-
 /// Regression: the destructor ran before the threads of the removed slots were unparked.
 #[test]
 fn a_destructor_of_cancelled_work_can_wait_for_the_end_of_idle_threads() {
@@ -653,7 +644,7 @@ fn a_destructor_of_cancelled_work_can_wait_for_the_end_of_idle_threads() {
     let thread = told.recv().unwrap();
     eventually(|| thread.is_parked());
     let (tell, told) = mpsc::channel();
-    let guard = EndsOnDrop(Arc::clone(&scheduler), tell);
+    let guard = EndsOnDrop(Arc::clone(&scheduler), LONG, tell);
     let delayed = scheduler.schedule_after(MINUTE, move || drop(guard)).unwrap();
     scheduler.dispose();
     assert!(delayed.is_cancelled());

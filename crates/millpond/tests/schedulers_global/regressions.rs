@@ -1,8 +1,9 @@
 //! Regression tests of schedulers. The comments describe the former fault.
 
-use crate::scheduling::{builder, end, ended, hold_lane};
+use crate::scheduling::{EndsOnDrop, builder, end, ended, hold_lane};
 use crate::support::{Counter, Gate, LONG, SHORT, alone, block, block_elsewhere, die, eventually, soon};
 use millpond::interrupt;
+use millpond::monitor::Actor;
 use millpond::schedulers::{
     self, BoundedElasticScheduler, Decorator, Disposable, Scheduler, SchedulerExt, SlotInfo,
     VirtualTimeScheduler,
@@ -341,4 +342,47 @@ fn a_task_far_inside_others_is_still_told_that_it_should_not_block() {
         assert_eq!(told.recv(), Ok(should_not_block));
         end(&scheduler);
     }
+}
+
+/// A decorator that does nothing.
+struct Plain;
+
+impl Decorator for Plain {}
+
+/// Regression: the end waits until the decorators have been told of the closed slots, and the
+/// destructor of cancelled work, which ran before, waited for the end.
+#[test]
+fn a_destructor_of_cancelled_work_does_not_wait_for_the_decorators_of_closed_slots() {
+    let _alone = alone();
+    assert!(schedulers::add_decorator("plain", Arc::new(Plain)));
+    let scheduler = schedulers::new_single("destructor").unwrap();
+    assert_eq!(scheduler.schedule(|| {}).unwrap().wait(LONG), Ok(true));
+    let (tell, told) = mpsc::channel();
+    let guard = EndsOnDrop(Arc::clone(&scheduler), Duration::MAX, tell);
+    scheduler.schedule_after(LONG, move || drop(guard)).unwrap();
+    let disposing = Arc::clone(&scheduler);
+    let disposes = thread::spawn(move || disposing.dispose());
+    assert_eq!(told.recv_timeout(LONG), Ok(Ok(false)));
+    disposes.join().unwrap();
+    schedulers::remove_decorator("plain");
+    end(&*scheduler);
+}
+
+/// Regression: the drain of a paused scheduler starts threads after the destructors of the work
+/// that it cancels, and such a destructor waited for the end.
+#[test]
+fn a_destructor_of_cancelled_work_does_not_wait_for_threads_that_start_later() {
+    let _alone = alone();
+    let scheduler = schedulers::new_single("destructor").unwrap();
+    let paused = scheduler.pool_ref().unwrap();
+    paused.pause(&Actor::default()).unwrap();
+    let queued = scheduler.schedule(|| {}).unwrap();
+    let (tell, told) = mpsc::channel();
+    let guard = EndsOnDrop(Arc::clone(&scheduler), Duration::MAX, tell);
+    scheduler.schedule_periodically(LONG, LONG, move || _ = &guard).unwrap();
+    let ending = Arc::clone(&scheduler);
+    let ends = thread::spawn(move || ending.dispose_gracefully(LONG));
+    assert_eq!(told.recv_timeout(LONG), Ok(Ok(false)));
+    assert_eq!(ends.join().unwrap(), Ok(true));
+    assert!(!queued.is_cancelled());
 }

@@ -5,8 +5,8 @@
 use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll, Wake};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use millpond::schedulers::{
     self, Affinity, BoundedElasticBuilder, BoundedElasticScheduler, Disposable, Scheduler, SchedulerExt,
     Worker,
 };
-use millpond::{ManualClock, WorkerBody, executors};
+use millpond::{Interrupted, ManualClock, WorkerBody, executors};
 
 use crate::support::{Gate, LONG};
 
@@ -186,4 +186,17 @@ pub(crate) fn run(scheduler: &dyn Scheduler, f: impl FnOnce() + Send + 'static) 
 #[track_caller]
 pub(crate) fn run_in(worker: &Worker, f: impl FnOnce() + Send + 'static) {
     assert_eq!(worker.schedule(f).unwrap().wait(LONG), Ok(true));
+}
+
+/// Waits for the end of its scheduler when it is dropped, and sends the result.
+pub(crate) struct EndsOnDrop(
+    pub(crate) Arc<dyn Scheduler>,
+    pub(crate) Duration,
+    pub(crate) mpsc::Sender<Result<bool, Interrupted>>,
+);
+
+impl Drop for EndsOnDrop {
+    fn drop(&mut self) {
+        self.2.send(self.0.dispose_gracefully(self.1)).unwrap();
+    }
 }

@@ -52,6 +52,7 @@ use crate::executor::{RejectReason, Rejected};
 use crate::interrupt::Interrupted;
 use crate::monitor::registry::Registration;
 use crate::monitor::{Event, Meter, Monitored, PanicLog, PoolRef, Settings, panics};
+use crate::panic::drop_caught;
 use crate::sync::{Arc, IN_MODEL, Mutex, MutexGuard, Weak, deadline_after};
 use crate::task::{
     Help, OwnerEntry, Panic, Place, TaskId, TaskInfo, TaskOwner, WorksForScheduler, works_for,
@@ -189,14 +190,19 @@ impl Engine {
     /// Performs effects. Calls `failed` for each thread that could not be started.
     ///
     /// Unparks first, because all other effects may run user code that waits for these threads.
-    /// They are already marked as notified, so nobody else unparks them.
+    /// They are already marked as notified, so nobody else unparks them. The destructors of
+    /// cancelled work must not wait for later effects: they run as a part of the scheduler, if it
+    /// cannot end before these effects.
     fn perform(self: &Arc<Self>, deferred: Deferred, failed: impl FnMut(StartFailure)) {
         deferred.wake.iter().for_each(|cell| _ = cell.unpark());
         if deferred.ring {
             Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
+        let is_awaited = !deferred.start.is_empty() || !deferred.closed.is_empty();
+        let works = is_awaited.then(|| WorksForScheduler::new(self.owner.number()));
         deferred.cancel.iter().for_each(|job| job.cancel_removed());
         deferred.end_after_run.iter().for_each(|job| job.end_after_run());
+        drop(works);
         self.start_threads(deferred.start, failed);
         if !deferred.closed.is_empty() {
             self.tell_closed(&deferred.closed);
@@ -323,7 +329,7 @@ impl Engine {
     fn join_taken(&self, threads: Vec<JoinHandle<()>>) -> bool {
         let count = threads.len();
         for thread in threads.into_iter().filter(|thread| !is_me(thread)) {
-            let _ = thread.join(); // a panic here is that of the thread factory
+            drop_caught(thread.join()); // a panic here is that of the thread factory
         }
         let mut state = self.lock();
         state.joined(count);

@@ -1,6 +1,6 @@
 //! [`RemovalQueue`]: a FIFO queue whose entries can be removed from the middle.
 //!
-//! A removed entry leaves a tombstone. Tombstones at the front are dropped at once, all others as
+//! A removed entry leaves a tombstone. Tombstones at both ends are dropped at once, all others as
 //! soon as they outnumber the entries. So a removal takes O(log n), amortized.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// Entries in order of their places. Places increase from front to back and are never reused.
 #[derive(Debug)]
 pub(super) struct RemovalQueue<T> {
-    /// `None` is a tombstone. The first entry is never a tombstone.
+    /// `None` is a tombstone. Neither the first nor the last entry is one.
     entries: VecDeque<(u64, Option<T>)>,
     /// The number of entries, tombstones excluded.
     len: usize,
@@ -65,6 +65,9 @@ impl<T> RemovalQueue<T> {
         self.len -= 1;
         while matches!(self.entries.front(), Some((_, None))) {
             self.entries.pop_front();
+        }
+        while matches!(self.entries.back(), Some((_, None))) {
+            self.entries.pop_back();
         }
         if self.len == 0 && self.entries.capacity() > KEEP {
             self.entries = VecDeque::new();
@@ -138,5 +141,16 @@ mod tests {
         assert_eq!((queue.len(), queue.remove(65), queue.first_place()), (3, None, Some(35)));
         assert_eq!(queue.take_all().collect::<Vec<_>>(), [35, 45, 55]);
         assert!(queue.is_empty() && queue.pop().is_none());
+    }
+
+    /// So `find` looks at no tombstone if the entries are removed in one direction.
+    #[test]
+    fn no_tombstone_is_left_at_either_end() {
+        let mut queue = RemovalQueue::new();
+        (0..100).for_each(|place| queue.push(place, place));
+        for place in 0..49 {
+            assert_eq!((queue.remove(99 - place), queue.remove(place)), (Some(99 - place), Some(place)));
+            assert_eq!(queue.entries.len(), queue.len());
+        }
     }
 }

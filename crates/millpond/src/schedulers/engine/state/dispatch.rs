@@ -361,10 +361,13 @@ impl State {
         self.end_if_done(deferred);
     }
 
-    /// Returns true if no thread has come from a start that failed, and no other one has begun.
+    /// Returns true if no thread has come from a start that failed, and no other one has begun or
+    /// will begin at `resume`.
     pub(crate) fn has_no_thread_since(&self, start: Start) -> bool {
         let thread = self.slots.get(start.slot).map(|slot| slot.thread());
-        thread.is_some_and(|thread| thread.is_attempt(start.attempt) && thread.state() == ThreadState::None)
+        !self.is_paused
+            && thread
+                .is_some_and(|thread| thread.is_attempt(start.attempt) && thread.state() == ThreadState::None)
     }
 
     pub(crate) fn has_stuck_slot(&self) -> bool {
