@@ -55,13 +55,16 @@ $missing && exit 1
 # Leaks are ignored: dropping a pool does not wait for its threads, which may outlive `main`.
 flags="-Zmiri-strict-provenance -Zmiri-ignore-leaks -Zmiri-disable-isolation ${MIRIFLAGS:-}"
 
-# miri NAME SEEDS ARGUMENT...: runs Miri once and prints the time.
+# miri NAME SEEDS ARGUMENT...: runs Miri once and prints the time. A test that does not end is killed.
 miri() {
     local name="$1" seeds="$2" begin=$SECONDS
     shift 2
     echo "--> $name, seeds $seeds"
-    MIRIFLAGS="$flags -Zmiri-many-seeds=$seeds" \
-        cargo +nightly miri test -q -p millpond --all-features --target-dir target/miri "$@"
+    MIRIFLAGS="$flags -Zmiri-many-seeds=$seeds" timeout --foreground "$((2 * most_seconds))" \
+        cargo +nightly miri test -q -p millpond --all-features --target-dir target/miri "$@" || {
+        echo "miri: FAILED in $name after $((SECONDS - begin)) s" >&2
+        exit 1
+    }
     echo "--> $name: $((SECONDS - begin)) s"
 }
 

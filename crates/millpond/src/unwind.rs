@@ -14,8 +14,8 @@ use crate::queue::{
 };
 use crate::{
     CancelOnDrop, Canceller, Clock, ExecutorCompletionService, JoinError, ManualClock, Panic, PeriodicTask,
-    PoolRef, Rejected, ScheduledHandle, ScheduledPoolRef, ScheduledThreadPoolExecutor, ShutdownReport, Task,
-    TaskHandle, TaskOf, ThreadPoolExecutor, WorkQueue,
+    PoolRef, Rejected, ScheduledHandle, ScheduledPoolRef, ScheduledThreadPoolExecutor, ScopedTaskHandle,
+    ShutdownReport, SubmitAsync, Task, TaskHandle, TaskOf, ThreadPoolExecutor, WorkQueue,
 };
 
 macro_rules! unwind_safe {
@@ -29,7 +29,10 @@ unwind_safe! {
     ThreadPoolExecutor, PoolRef, SingleThreadExecutor, ScheduledThreadPoolExecutor, ScheduledPoolRef,
     SingleScheduledExecutor, ExecutorCompletionService<T>, WorkQueue,
     Task, TaskOf<T>, PeriodicTask, TaskHandle<T>, ScheduledHandle<T>, CancelOnDrop<T>, Canceller,
-    Rejected, Panic, JoinError, ShutdownReport, Interrupter, Registration, Clock, ManualClock,
+    SubmitAsync<T>, Rejected, Panic, JoinError, ShutdownReport, Interrupter, Registration, Clock, ManualClock,
     ArrayBlockingQueue<T>, LinkedBlockingQueue<T>, SynchronousQueue<T>, PriorityBlockingQueue<T>,
     DelayQueue<T>,
 }
+
+impl<T> UnwindSafe for ScopedTaskHandle<'_, T> {}
+impl<T> RefUnwindSafe for ScopedTaskHandle<'_, T> {}

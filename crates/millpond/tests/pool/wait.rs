@@ -20,8 +20,9 @@ use millpond::queue::{
 use millpond::{
     CancelOnDrop, Canceller, Clock, ExecutorCompletionService, Hooks, JoinError, ManualClock, Panic,
     PeriodicTask, PoolRef, PoolStats, RejectReason, Rejected, ScheduledHandle, ScheduledPoolRef,
-    ScheduledThreadPoolExecutor, ShutdownReport, SingleScheduledExecutor, SingleThreadExecutor, Task,
-    TaskHandle, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue, WorkerBody, executors,
+    ScheduledThreadPoolExecutor, ScopedTaskHandle, ShutdownReport, SingleScheduledExecutor,
+    SingleThreadExecutor, SubmitAsync, Task, TaskHandle, TaskInfo, TaskOf, ThreadPoolExecutor, WorkQueue,
+    WorkerBody, executors,
 };
 
 // ---- terminated
@@ -459,7 +460,9 @@ fn pools_handles_tasks_and_queues_are_unwind_safe() {
     safe::<PeriodicTask>();
     safe::<TaskHandle<Any>>();
     safe::<ScheduledHandle<Any>>();
+    safe::<ScopedTaskHandle<'static, Any>>();
     safe::<CancelOnDrop<Any>>();
+    safe::<SubmitAsync<Any>>();
     safe::<Canceller>();
     safe::<Rejected>();
     safe::<Panic>();
