@@ -19,7 +19,8 @@
 //! each submitter that leaves the list notifies the next one if there may be more room. The new
 //! submitter enlisted while one of them was listed, so it is in the list when that one leaves.
 //! Models: `async_submitters_behind_each_other_all_get_room`,
-//! `a_blocked_and_an_async_submitter_both_get_room`, `blocked_submitters_behind_each_other_all_get_room`.
+//! `a_blocked_and_an_async_submitter_both_get_room`,
+//! `blocked_submitters_behind_each_other_all_get_room`.
 //!
 //! A notified submitter does not reserve its room until it runs: otherwise a future that is not
 //! polled again would block the pool for all. So a submission that finds room at once takes it.
@@ -101,8 +102,8 @@ impl PoolInner {
     ///
     /// A blocked submitter will soon need another slot, so it waits until an eighth of the capacity
     /// is free. If fewer slots are free after the spin, but at least one, it leaves its core to the
-    /// workers for 50 µs. The queue does not run empty meanwhile: the workers just needed longer than the
-    /// spin for an eighth of it.
+    /// workers for 50 µs. The queue does not run empty meanwhile: the workers just needed longer
+    /// than the spin for an eighth of it.
     fn spin_for_room(&self, me: &ThreadContext, deadline: Option<Instant>) {
         const REST: Duration = Duration::from_micros(50);
         let queue = self.queue();

@@ -118,8 +118,8 @@ pub struct DiscardOldest;
 
 /// Blocks the submitter until the pool has room (backpressure).
 ///
-/// Blocked threads and the futures of [`submit_async`](ThreadPoolExecutor::submit_async) wait in one
-/// line, first in, first out. A submission that finds room at once does not wait in it.
+/// Blocked threads and the futures of [`submit_async`](ThreadPoolExecutor::submit_async) wait in
+/// one line, first in, first out. A submission that finds room at once does not wait in it.
 ///
 /// The wait ends with an error when the pool is shut down, when the timeout passes
 /// ([`Saturated`](crate::RejectReason::Saturated)), or when the waiting thread is interrupted

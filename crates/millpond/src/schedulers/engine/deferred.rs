@@ -36,6 +36,12 @@ pub(super) struct Deferred {
 }
 
 impl Deferred {
+    /// Unparks the threads. Comes before every call of user code, which may wait for them: no other
+    /// thread unparks a thread that is marked as notified.
+    pub(super) fn unpark(&mut self) {
+        self.wake.drain(..).for_each(|cell| _ = cell.unpark());
+    }
+
     /// Returns true if an effect other than unparking threads is due. Such effects may run user
     /// code.
     pub(super) fn may_call_user_code(&self) -> bool {

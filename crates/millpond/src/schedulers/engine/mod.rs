@@ -189,12 +189,10 @@ impl Engine {
 
     /// Performs effects. Calls `failed` for each thread that could not be started.
     ///
-    /// Unparks first, because all other effects may run user code that waits for these threads.
-    /// They are already marked as notified, so nobody else unparks them. The destructors of
-    /// cancelled work must not wait for later effects: they run as a part of the scheduler, if it
-    /// cannot end before these effects.
-    fn perform(self: &Arc<Self>, deferred: Deferred, failed: impl FnMut(StartFailure)) {
-        deferred.wake.iter().for_each(|cell| _ = cell.unpark());
+    /// The destructors of cancelled work must not wait for later effects: they run as a part of the
+    /// scheduler, if it cannot end before these effects.
+    fn perform(self: &Arc<Self>, mut deferred: Deferred, failed: impl FnMut(StartFailure)) {
+        deferred.unpark();
         if deferred.ring {
             Arc::clone(self).ring(RingsOn::AdvancingThread);
         }
@@ -460,7 +458,7 @@ impl Ring for Engine {
 impl Engine {
     /// Runs on the timer thread: unparks threads and leaves all other effects to the courier.
     fn perform_by_courier(self: Arc<Self>, mut deferred: Deferred, retries: bool) {
-        deferred.wake.drain(..).for_each(|cell| _ = cell.unpark());
+        deferred.unpark();
         let sent = if deferred.may_call_user_code() {
             self.courier.send((Arc::clone(&self), deferred))
         } else if retries {

@@ -187,8 +187,9 @@ impl Running<'_> {
 
     /// Performs effects. Observers are notified that a thread stops before they are notified that
     /// its scheduler has ended.
-    fn perform(&self, next: &Next, deferred: Deferred) {
+    fn perform(&self, next: &Next, mut deferred: Deferred) {
         if let (Next::Leave, Some(worker)) = (next, self.worker) {
+            deferred.unpark();
             self.engine.tell_stopped(worker);
         }
         self.engine.perform_unattended(deferred);
