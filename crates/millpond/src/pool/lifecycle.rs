@@ -119,7 +119,8 @@ impl PoolInner {
                 return self.wake_worker_to_exit();
             }
             // Both under the lock, which also guards the reservation of permits: a worker that has
-            // come and given its permit back since `seen` is still listed, or has wholly exited.
+            // started and given its permit back since `seen` is still listed, or has removed itself
+            // after its `worker_stopped` hook.
             // Model: `a_worker_comes_and_leaves_against_termination`.
             let workers = self.workers();
             if !workers.is_empty() {
