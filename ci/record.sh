@@ -41,7 +41,9 @@ campaign() {
         # If the reference disagrees with itself, the generator has produced a scenario that is not deterministic.
         $REFERENCE <"$file" | cmp - "${file%.jsonl}.trace.jsonl"
     done
-    CONFORMANCE_SCENARIOS="$out" cargo test --release -p conformance --test recorded --test model
+    # The skipped test is about the committed scenarios.
+    CONFORMANCE_SCENARIOS="$out" cargo test --release -p conformance --test recorded --test model -- \
+        --skip the_recorded_scenarios_reach_every_operation
 }
 
 scenarios() { cargo run --quiet --release -p conformance --bin scenarios -- "$@"; }
