@@ -322,7 +322,7 @@ impl PoolInner {
     ///
     /// Race "enqueue / last worker exits": if the push came first, the worker sees the task and
     /// does not exit. Otherwise `observed` has no worker, and this thread starts one. Model:
-    /// `submit_against_last_worker_leaves`.
+    /// `submit_against_last_worker_exit`.
     ///
     /// Race "enqueue / park": see `idle`.
     #[inline(never)]

@@ -121,7 +121,7 @@ impl PoolInner {
             // Both under the lock, which also guards the reservation of permits: a worker that has
             // started and given its permit back since `seen` is still listed, or has removed itself
             // after its `worker_stopped` hook.
-            // Model: `a_worker_comes_and_leaves_against_termination`.
+            // Model: `worker_start_and_exit_against_termination`.
             let workers = self.workers();
             if !workers.is_empty() {
                 return; // workers are exiting, and the last one calls this again
