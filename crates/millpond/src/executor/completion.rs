@@ -17,12 +17,13 @@ use crate::task::{Canceller, TaskHandle, works_for_any};
 /// A worker that waits for a handle runs those tasks that are queued in its own pool, so that a
 /// full pool cannot wait for itself. [`Helpers`] has the tasks and the blocked workers.
 ///
-/// No wake-up is lost. The end of a task offers the handle (C1), then takes the lock and calls a
+/// No wake-up is lost. The end of a task offers the handle (C1), then takes the lock and notifies a
 /// listed worker (C2). A worker takes the lock, finds no handle (H1), and lists itself (H2), in one
 /// critical section. If C2 is first, H1 sees the handle; otherwise C2 finds the worker. A
-/// submission adds its task and calls a worker in one critical section, and H1 also looks for a
-/// task, so the same holds for tasks. A call reaches one worker. That worker looks again, and when
-/// it leaves it calls another one if there is something left. Model: `loom_tests::completion`.
+/// submission adds its task and notifies a worker in one critical section. H1 also checks for a
+/// task, so the same argument holds for tasks. Each notification reaches one worker. That worker
+/// checks again; when it leaves, it notifies another one if tasks or handles are left. Models:
+/// `loom_tests/completion.rs`.
 pub(crate) struct Completions<T> {
     finished: LinkedBlockingQueue<TaskHandle<T>>,
     helpers: Mutex<Helpers>,
@@ -46,7 +47,7 @@ impl<T: Send + 'static> Completions<T> {
         let this = Arc::clone(self);
         handle.when_done(move |handle| {
             let _ = this.finished.offer(handle); // C1; never fails: the queue is unbounded
-            let worker = this.helpers.lock().call_for_result(); // C2
+            let worker = this.helpers.lock().unlist_for_result(); // C2
             notify(worker);
         });
         let (removed, worker) = self.helpers.lock().add(canceller.clone());
@@ -73,7 +74,7 @@ impl<T: Send + 'static> Completions<T> {
         if helper.was_listed() {
             let mut helpers = self.helpers.lock();
             let has_result = !self.finished.is_empty();
-            let worker = helpers.call_next(has_result);
+            let worker = helpers.unlist_next(has_result);
             drop(helpers);
             notify(worker);
         }

@@ -10,7 +10,7 @@
 //!    in which it found neither a result nor a task that can start.
 //! 3. A thread that adds a result or a task notifies one listed worker that can use it, and takes
 //!    that worker off the list.
-//! 4. A worker that was listed and leaves notifies another one if there is something left for it.
+//! 4. A worker that was listed and leaves notifies another one that can use what is left.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -82,7 +82,7 @@ impl Helper {
 
 impl Parked {
     /// Returns true if the worker may run the task and would not try it in time by itself.
-    fn needs_call_for(&self, key: Key) -> bool {
+    fn needs_wake_for(&self, key: Key) -> bool {
         let will_look = key.at.is_some_and(|at| self.until.is_some_and(|until| until <= at));
         self.owners.contains(&key.owner) && !will_look
     }
@@ -119,11 +119,11 @@ impl Helpers {
     /// Lists a task and returns a worker to notify.
     pub(super) fn put_back(&mut self, key: Key, task: Canceller) -> Option<Arc<WaitCell>> {
         self.tasks.insert(key, task);
-        self.unlist_one(|worker| worker.needs_call_for(key))
+        self.unlist_one(|worker| worker.needs_wake_for(key))
     }
 
-    /// Returns a worker to notify of a result.
-    pub(super) fn call_for_result(&mut self) -> Option<Arc<WaitCell>> {
+    /// Unlists a worker and returns it, to be notified of a result.
+    pub(super) fn unlist_for_result(&mut self) -> Option<Arc<WaitCell>> {
         self.unlist_one(|_| true)
     }
 
@@ -165,11 +165,11 @@ impl Helpers {
         self.parked.retain(|parked| !Arc::ptr_eq(&parked.cell, &helper.cell));
     }
 
-    /// Called by a worker that leaves. It may have been notified of something that it leaves to
-    /// another worker, which this returns.
-    pub(super) fn call_next(&mut self, has_result: bool) -> Option<Arc<WaitCell>> {
+    /// Called by a worker that leaves. It may have been notified of a result or a task that it does
+    /// not take. Unlists another worker that can, and returns it, to be notified.
+    pub(super) fn unlist_next(&mut self, has_result: bool) -> Option<Arc<WaitCell>> {
         let wanted = |worker: &Parked| {
-            has_result || self.first_of(&worker.owners).is_some_and(|key| worker.needs_call_for(key))
+            has_result || self.first_of(&worker.owners).is_some_and(|key| worker.needs_wake_for(key))
         };
         let at = self.parked.iter().position(wanted)?;
         Some(self.parked.swap_remove(at).cell)

@@ -10,7 +10,7 @@
 //!    compare-exchange from the epoch they mean. So a late interrupt does not reach the next task.
 //! 2. The owner ends an epoch before it takes the lock to remove the callbacks of that epoch. A
 //!    thread that has the lock earlier leaves its callback to the owner. A thread that has the lock
-//!    later finds that the epoch has ended. Models: `loom_tests::interrupt`.
+//!    later finds that the epoch has ended. Models: `loom_tests/interrupt.rs`.
 
 use std::collections::BTreeMap;
 use std::fmt;

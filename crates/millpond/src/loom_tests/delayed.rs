@@ -88,7 +88,7 @@ fn second(n: u64) -> Tick {
 /// The second task becomes due only while the first one runs. So it runs only if another worker
 /// watches the time.
 #[test]
-fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
+fn the_leader_hands_off_leadership_before_it_runs_its_task() {
     model(|| {
         let watch = Watch::new();
         let at_first = Arc::clone(&watch);
@@ -104,7 +104,7 @@ fn the_leader_hands_the_watch_over_before_it_runs_its_task() {
 /// inserted. The leader is woken for the first task. The second one becomes due only while the
 /// first one runs. So it runs only if the standby is woken too.
 #[test]
-fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
+fn the_standby_is_woken_if_it_would_park_too_long() {
     model(|| {
         let watch = Watch::new();
         watch.delayed.insert(TimerTask::new(Task::new(|| {})), Tick::NEVER);
@@ -120,7 +120,7 @@ fn the_leader_hands_the_watch_over_to_one_that_would_sleep_too_long() {
 /// The worker is parked, or about to park, until a time that never comes, when an earlier task is
 /// inserted.
 #[test]
-fn an_earlier_task_against_the_leaders_falling_asleep() {
+fn an_earlier_task_against_the_leader_parking() {
     model(|| {
         let watch = Watch::new();
         watch.delayed.insert(TimerTask::new(Task::new(|| {})), Tick::NEVER);
@@ -165,7 +165,7 @@ fn wait_for_end(pool: &ScheduledThreadPoolExecutor) {
 /// An accepted task runs or is cancelled, and a refused one is returned. No handle is pending after
 /// termination.
 #[test]
-fn schedule_against_shutdown_that_keeps_nothing() {
+fn schedule_against_shutdown_that_cancels_delayed_tasks() {
     model(|| {
         let pool = pool(0, ManualClock::new().clock());
         pool.set_execute_existing_delayed_tasks_after_shutdown_policy(false);
@@ -185,7 +185,7 @@ fn schedule_against_shutdown_that_keeps_nothing() {
 
 /// The task becomes due before, while or after the worker parks.
 #[test]
-fn moving_the_time_against_falling_asleep() {
+fn advancing_the_clock_against_parking() {
     model(|| {
         let time = ManualClock::new();
         let pool = pool(1, time.clock());
@@ -196,29 +196,29 @@ fn moving_the_time_against_falling_asleep() {
     });
 }
 
-fn series(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
+fn periodic_task(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
     pool.schedule_at_fixed_rate_task(Duration::ZERO, HOUR, PeriodicTask::new(|| {})).unwrap()
 }
 
 /// Race "requeue / shutdown": a periodic task ends with the pool, even while it is being requeued.
 #[test]
-fn shutdown_against_queueing_a_series_again() {
+fn requeue_against_shutdown() {
     model(|| {
         let pool = pool(1, ManualClock::new().clock());
-        let mut series = series(&pool);
+        let mut task = periodic_task(&pool);
         end(&pool);
-        assert!(matches!(series.try_join(), Some(Err(JoinError::Cancelled))));
+        assert!(matches!(task.try_join(), Some(Err(JoinError::Cancelled))));
     });
 }
 
 /// Race "requeue / cancel": a cancelled periodic task leaves no entry in the queue. Needs three
 /// preemptions: a cancel that finds the task running and then queued is not reached with two.
 #[test]
-fn cancel_against_queueing_a_series_again() {
+fn requeue_against_cancel() {
     model_bound(3, || {
         let pool = pool(1, ManualClock::new().clock());
-        let series = series(&pool);
-        assert!(series.cancel(false));
+        let task = periodic_task(&pool);
+        assert!(task.cancel(false));
         while pool.parked_workers().all == 0 {
             thread::yield_now();
         }
@@ -243,19 +243,19 @@ fn the_last_task_removed_in_shutdown_ends_the_worker() {
 
 /// A plain pool runs a periodic task of another pool only once.
 #[test]
-fn a_series_that_another_pool_runs_is_over_after_one_run() {
+fn a_periodic_task_on_another_pool_ends_after_one_run() {
     model(|| {
         let scheduled = pool(0, ManualClock::new().clock());
-        let mut series = series_in_an_hour(&scheduled);
+        let mut task = periodic_task_in_an_hour(&scheduled);
         let mut waiting = scheduled.shutdown_now();
         let other = ThreadPoolExecutor::builder().work_queue(WorkQueue::linked()).build().unwrap();
-        other.execute_task(waiting.pop().expect("the series")).unwrap();
+        other.execute_task(waiting.pop().expect("the periodic task")).unwrap();
         other.shutdown();
         assert!(other.await_termination(Duration::MAX).unwrap());
-        assert!(matches!(series.try_join(), Some(Err(JoinError::Abandoned))));
+        assert!(matches!(task.try_join(), Some(Err(JoinError::Abandoned))));
     });
 }
 
-fn series_in_an_hour(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
+fn periodic_task_in_an_hour(pool: &ScheduledThreadPoolExecutor) -> crate::ScheduledHandle<()> {
     pool.schedule_at_fixed_rate_task(HOUR, HOUR, PeriodicTask::new(|| {})).unwrap()
 }

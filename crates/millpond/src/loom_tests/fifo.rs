@@ -45,7 +45,7 @@ fn long_task(number: usize, ran: &Arc<std::sync::Mutex<Vec<usize>>>) -> Task {
 /// a task, and neither side may read the other's link or index. Loom does not track plain memory,
 /// so Miri checks the visibility of the words in `pool/queue/fifo/tests.rs`.
 #[test]
-fn leaving_a_segment_against_using_it_again() {
+fn leaving_a_segment_against_reuse() {
     model(|| {
         let fifo = Arc::new(Fifo::new(8, Clock::system()));
         let ran = Arc::default();
@@ -68,7 +68,7 @@ fn leaving_a_segment_against_using_it_again() {
 /// A second task is pushed before the first one is popped. A reader without the locks must always
 /// see one or two tasks, although both ends move between its loads.
 #[test]
-fn a_look_from_outside_against_put_and_take() {
+fn unlocked_reads_against_push_and_pop() {
     model(|| {
         let fifo = Arc::new(Fifo::new(8, Clock::system()));
         let ran = Arc::default();
@@ -93,7 +93,7 @@ fn a_look_from_outside_against_put_and_take() {
 /// A cancel, or a join that runs the task inline, against the worker that pops it: exactly one of
 /// them gets the task. The only possible seeded fault would be to omit a lock.
 #[test]
-fn removing_a_task_against_taking_it() {
+fn remove_against_pop() {
     model(|| {
         let fifo = Arc::new(Fifo::new(2, Clock::system()));
         let (first, _handle) = TaskOf::new(|| ()).into_parts();
@@ -118,7 +118,7 @@ fn removing_a_task_against_taking_it() {
 /// All tasks are moved, by a `purge` that finds nothing or by a compaction. A task that is
 /// cancelled at the same time must be found although its recorded position is stale.
 #[test]
-fn removing_a_task_against_moving_it() {
+fn remove_against_compaction() {
     model(|| {
         let fifo = Arc::new(Fifo::new(2, Clock::system()));
         let (task, _handle) = TaskOf::new(|| ()).into_parts();

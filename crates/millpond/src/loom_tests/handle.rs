@@ -83,7 +83,7 @@ fn expiry_against_cancel_and_join() {
 }
 
 #[test]
-fn of_two_cancels_one_wins() {
+fn one_of_two_cancels_wins() {
     model(|| {
         let (task, handle) = TaskOf::new(|| 7).into_parts();
         let canceller = handle.canceller();
@@ -97,7 +97,7 @@ fn of_two_cancels_one_wins() {
 
 /// A cancel that fails finds the task done, with its result present.
 #[test]
-fn a_cancel_that_comes_too_late_finds_the_task_done() {
+fn a_failed_cancel_finds_the_task_completed() {
     model(|| {
         let (task, mut handle) = TaskOf::new(|| 7).into_parts();
         let runner = thread::spawn(move || task.run());
@@ -140,7 +140,7 @@ impl Drop for Counted {
 /// The task is cancelled while the decorator holds the work: the task does not run, and its
 /// captures are dropped once.
 #[test]
-fn decorating_against_cancel() {
+fn decorate_against_cancel() {
     model(|| {
         let dropped = Arc::new(AtomicUsize::new(0));
         let counted = Counted(Arc::clone(&dropped));
@@ -173,7 +173,7 @@ fn completion_against_drop_of_the_handle() {
 
 /// An interrupt that arrives after the task has ended must not affect what its thread does next.
 #[test]
-fn a_late_interrupt_reaches_nobody() {
+fn a_late_interrupt_has_no_effect() {
     model(|| {
         let (task, handle) = TaskOf::new(|| {}).into_parts();
         let runner = thread::spawn(move || {
@@ -188,7 +188,7 @@ fn a_late_interrupt_reaches_nobody() {
 /// A cancel that finds the task running knows the running thread. Otherwise this model would sleep
 /// forever.
 #[test]
-fn an_interrupt_in_time_ends_what_runs() {
+fn an_interrupt_ends_the_running_task() {
     model(|| {
         let sleep = || crate::interrupt::sleep(std::time::Duration::MAX);
         let (task, handle) = TaskOf::new(sleep).into_parts();
@@ -225,7 +225,7 @@ impl Value {
 /// The last owner frees what the others have written, so it must be ordered after all of them, and
 /// there must be exactly one.
 #[test]
-fn the_last_owner_sees_what_all_others_did() {
+fn the_last_owner_sees_all_earlier_writes() {
     model(|| {
         let value = Value::with_owners(2);
         value.count.add();
@@ -243,7 +243,7 @@ fn the_last_owner_sees_what_all_others_did() {
 /// another thread creates a reference from it. Every reference counts, so none of the threads is
 /// the last owner while another reference exists.
 #[test]
-fn a_reference_is_made_while_another_is_released() {
+fn adding_a_reference_against_releasing_another() {
     model(|| {
         let value = Value::with_owners(2);
         let other = {

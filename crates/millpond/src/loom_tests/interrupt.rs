@@ -74,7 +74,7 @@ fn the_next_epoch_begins_against_an_interrupt() {
 }
 
 #[test]
-fn a_callback_registered_against_the_end_of_its_task_does_not_stay() {
+fn registering_a_callback_against_the_end_of_its_task() {
     model(|| {
         let captured = Arc::new(());
         let (inside, me) = (Arc::clone(&captured), interrupt::current());

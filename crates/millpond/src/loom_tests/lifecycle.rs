@@ -15,7 +15,7 @@ use crate::task::{JoinError, Task, TaskHandle};
 use crate::threads::WorkerInfo;
 
 #[test]
-fn submit_against_last_worker_leaves() {
+fn submit_against_last_worker_exit() {
     model(|| {
         let pool = pool(0, 1, Duration::ZERO, WorkQueue::linked());
         let first = pool.submit(|| 1).unwrap();
@@ -28,7 +28,7 @@ fn submit_against_last_worker_leaves() {
 
 /// Checks invariants 1 and 2 of `pool/stats.rs`, for a task that starts a thread or is queued for
 /// an existing one.
-fn look_at_the_counts(queued: bool) {
+fn check_counts(queued: bool) {
     model(move || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::priority());
         assert!(!queued || pool.prestart_core_thread());
@@ -49,17 +49,17 @@ fn look_at_the_counts(queued: bool) {
 }
 
 #[test]
-fn a_look_at_the_counts_against_a_task_with_a_new_thread() {
-    look_at_the_counts(false);
+fn reading_counts_against_a_task_that_starts_a_thread() {
+    check_counts(false);
 }
 
 #[test]
-fn a_look_at_the_counts_against_a_task_that_is_queued() {
-    look_at_the_counts(true);
+fn reading_counts_against_a_queued_task() {
+    check_counts(true);
 }
 
 /// Submits a task for [`check_submit`] on another thread.
-fn submit_elsewhere(pool: &ThreadPoolExecutor) -> thread::JoinHandle<Submitted> {
+fn submit_on_new_thread(pool: &ThreadPoolExecutor) -> thread::JoinHandle<Submitted> {
     let pool = pool.clone();
     thread::spawn(move || pool.submit(|| 7))
 }
@@ -82,7 +82,7 @@ fn check_submit(submitted: Submitted, drained: bool) {
 fn submit_against_shutdown() {
     model(|| {
         let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
-        let submitter = submit_elsewhere(&pool);
+        let submitter = submit_on_new_thread(&pool);
         pool.shutdown();
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -94,7 +94,7 @@ fn submit_against_shutdown() {
 fn submit_against_shutdown_now() {
     model(|| {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
-        let submitter = submit_elsewhere(&pool);
+        let submitter = submit_on_new_thread(&pool);
         drop(pool.shutdown_now());
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -102,14 +102,14 @@ fn submit_against_shutdown_now() {
     });
 }
 
-/// A worker finishes a task and finds the pool shut down. It must not leave a task that was
-/// submitted just before. Needs three preemptions.
+/// A worker finishes a task and finds the pool shut down. It must not exit and strand a task that
+/// was submitted just before. Needs three preemptions.
 #[test]
-fn leaving_in_shutdown_against_submit() {
+fn exit_in_shutdown_against_submit() {
     model_bound(3, || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         let first = pool.submit(|| 7).unwrap();
-        let submitter = submit_elsewhere(&pool);
+        let submitter = submit_on_new_thread(&pool);
         pool.shutdown();
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -121,11 +121,11 @@ fn leaving_in_shutdown_against_submit() {
 /// As above, with a task whose panic no handle keeps: after it, the worker decides whether it may
 /// replace itself.
 #[test]
-fn leaving_after_a_panic_against_submit_and_shutdown() {
+fn exit_after_a_panic_against_submit_and_shutdown() {
     model_bound(3, || {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         pool.execute(|| std::panic::resume_unwind(Box::new(()))).unwrap(); // without the panic hook
-        let submitter = submit_elsewhere(&pool);
+        let submitter = submit_on_new_thread(&pool);
         pool.shutdown();
         let submitted = submitter.join().unwrap();
         end(&pool);
@@ -139,7 +139,7 @@ fn leaving_after_a_panic_against_submit_and_shutdown() {
 fn submit_against_termination() {
     model(|| {
         let pool = pool(0, 1, Duration::from_secs(3600), WorkQueue::linked());
-        let submitter = submit_elsewhere(&pool);
+        let submitter = submit_on_new_thread(&pool);
         let other = thread::spawn({
             let pool = pool.clone();
             move || pool.inner().try_terminate()
@@ -173,11 +173,11 @@ impl Hooks for LiveWorkers {
     }
 }
 
-/// Invariant 3: a worker may come and give its permit back while another thread decides that the
+/// Invariant 3: a worker may start and give its permit back while another thread decides that the
 /// pool has no worker. The second thread is a submitter whose push came too late, and a thread that
 /// starts a worker for its task.
 #[test]
-fn a_worker_comes_and_leaves_against_termination() {
+fn worker_start_and_exit_against_termination() {
     model(|| {
         let live = Arc::new(LiveWorkers::default());
         let pool = ThreadPoolExecutor::builder()
@@ -209,7 +209,7 @@ fn a_worker_comes_and_leaves_against_termination() {
 
 /// Race "change / park": a worker that parks must not miss a shutdown.
 #[test]
-fn falling_asleep_against_shutdown() {
+fn parking_against_shutdown() {
     model(|| {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         pool.prestart_core_thread();
@@ -219,7 +219,7 @@ fn falling_asleep_against_shutdown() {
 
 /// Two workers and one last task: the worker that does not get the task must not park.
 #[test]
-fn the_last_task_taken_against_falling_asleep_in_shutdown() {
+fn dequeuing_the_last_task_against_parking_in_shutdown() {
     model_first(10_000, || {
         let pool = pool(2, 2, Duration::from_secs(3600), WorkQueue::linked());
         assert_eq!(pool.prestart_all_core_threads(), 2);
@@ -231,7 +231,7 @@ fn the_last_task_taken_against_falling_asleep_in_shutdown() {
 
 /// Race "wait idle / last task ends".
 #[test]
-fn the_last_task_ends_against_a_wait_for_idle() {
+fn end_of_the_last_task_against_wait_idle() {
     model(|| {
         let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
         let ran = Arc::new(AtomicUsize::new(0));
@@ -245,7 +245,7 @@ fn the_last_task_ends_against_a_wait_for_idle() {
 
 /// Race "wait idle / last task ends", where the last task returns to its submitter because no
 /// thread starts: the reservation is undone, or the task is taken out of the queue.
-fn a_failed_start_against_a_wait_for_idle(core: usize) {
+fn failed_start_against_wait_idle(core: usize) {
     model(move || {
         let builder = ThreadPoolExecutor::builder().core_pool_size(core);
         let builder = builder.thread_factory(|_| Err(std::io::Error::other("no thread")));
@@ -261,13 +261,13 @@ fn a_failed_start_against_a_wait_for_idle(core: usize) {
 }
 
 #[test]
-fn an_undone_reservation_against_a_wait_for_idle() {
-    a_failed_start_against_a_wait_for_idle(1);
+fn undone_reservation_against_wait_idle() {
+    failed_start_against_wait_idle(1);
 }
 
 #[test]
-fn a_task_taken_back_against_a_wait_for_idle() {
-    a_failed_start_against_a_wait_for_idle(0);
+fn taking_a_task_back_against_wait_idle() {
+    failed_start_against_wait_idle(0);
 }
 
 /// Race "wait idle / last task ends": a thread that saw an idle pool notifies late, when another

@@ -53,7 +53,7 @@ fn enqueue(fifo: &Fifo, idle: &IdleWorkers, task: Task) {
 
 /// A searching worker counts as waking. It must find a task whose submitter relied on this.
 #[test]
-fn a_worker_that_looks_for_work_against_publish() {
+fn a_searching_worker_against_enqueue() {
     model(|| {
         let shared = Arc::new((Fifo::new(4, Clock::system()), IdleWorkers::default()));
         let worker = thread::spawn({
@@ -95,7 +95,7 @@ fn one_worker_searches_at_a_time() {
 /// The second submitter may see a waking worker and wake no other one. Then that worker must wake
 /// the other one.
 #[test]
-fn a_called_worker_calls_the_next() {
+fn a_woken_worker_wakes_the_next() {
     model(|| {
         let shared = Arc::new((Fifo::new(4, Clock::system()), IdleWorkers::default()));
         let workers: Vec<_> = (0..2)
@@ -115,7 +115,7 @@ fn a_called_worker_calls_the_next() {
 /// Race "handoff / keep-alive expiry": either the worker gets the task, or the submitter gets it
 /// back.
 #[test]
-fn hand_over_against_time_out() {
+fn handoff_against_keep_alive_expiry() {
     model(|| {
         let idle = Arc::new(IdleWorkers::default());
         let ran = Arc::new(AtomicUsize::new(0));

@@ -20,13 +20,13 @@ fn array<T>(capacity: usize) -> Arc<ArrayBlockingQueue<T>> {
 }
 
 /// Fires the timer of the calling thread from another thread.
-pub(super) fn timer_for_me() -> loom::thread::JoinHandle<()> {
+pub(super) fn fire_my_timer() -> loom::thread::JoinHandle<()> {
     let me = ThreadContext::current();
     spawn(move || me.fire_timer())
 }
 
 /// Interrupts the calling thread from another thread.
-pub(super) fn interrupt_for_me() -> loom::thread::JoinHandle<()> {
+pub(super) fn interrupt_me() -> loom::thread::JoinHandle<()> {
     let me = interrupt::current();
     spawn(move || me.interrupt())
 }
@@ -53,7 +53,7 @@ fn spin_lock_admits_one_thread_at_a_time() {
 }
 
 #[test]
-fn a_notified_thread_sees_what_was_written_before() {
+fn a_notified_thread_sees_earlier_writes() {
     model(|| {
         let cell = Arc::new(WaitCell::for_this_thread());
         let written = Arc::new(AtomicUsize::new(0));
@@ -72,7 +72,7 @@ fn a_notified_thread_sees_what_was_written_before() {
 
 /// The check after `reset` must see what was written before a notification that `reset` discards.
 #[test]
-fn a_reset_cell_sees_what_a_discarded_notifier_wrote() {
+fn a_reset_cell_sees_the_writes_of_a_discarded_notifier() {
     model(|| {
         let cell = Arc::new(WaitCell::for_this_thread());
         let written = Arc::new(AtomicUsize::new(0));
@@ -113,7 +113,7 @@ fn two_producers_and_a_consumer_never_exceed_the_bound() {
 }
 
 #[test]
-fn a_put_blocked_on_a_full_queue_goes_on_after_a_take() {
+fn a_blocked_put_continues_after_a_take() {
     model(|| {
         let queue = array(1);
         queue.put(1).unwrap();
@@ -147,7 +147,7 @@ fn draining_a_full_queue_releases_all_blocked_putters() {
 }
 
 #[test]
-fn draining_lets_in_no_more_putters_than_fit() {
+fn draining_admits_no_more_putters_than_fit() {
     model(|| {
         let queue = array(1);
         queue.put(1).unwrap();
@@ -181,7 +181,7 @@ fn raising_the_capacity_releases_a_blocked_put() {
 }
 
 #[test]
-fn a_waiting_take_gets_what_is_put() {
+fn a_waiting_take_gets_the_item() {
     model(|| {
         let queue = Arc::new(PriorityBlockingQueue::new());
         let taker = spawn({
@@ -215,34 +215,34 @@ fn the_length_is_never_above_the_bound() {
     model(|| {
         let queue = array(1);
         queue.put(1).unwrap();
-        let looker = spawn({
+        let reader = spawn({
             let queue = Arc::clone(&queue);
             move || assert!(queue.len() <= 1)
         });
         assert_eq!(queue.poll(), Some(1));
         queue.offer(2).unwrap();
-        looker.join().unwrap();
+        reader.join().unwrap();
         assert_eq!((queue.len(), queue.poll()), (1, Some(2)));
     });
 }
 
 #[test]
-fn nothing_overtakes_the_items_that_somebody_looks_at() {
+fn nothing_overtakes_borrowed_items() {
     model(|| {
         let queue = Arc::new(LinkedBlockingQueue::from_iter([1]));
-        let looker = spawn({
+        let reader = spawn({
             let queue = Arc::clone(&queue);
             move || queue.for_each(&mut |item| assert!(*item <= 2))
         });
         queue.put(2).unwrap();
         assert_eq!((queue.take(), queue.take()), (Ok(1), Ok(2)));
-        looker.join().unwrap();
+        reader.join().unwrap();
     });
 }
 
 /// Either the put or the return of the items may have to wake the waiting taker.
 #[test]
-fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
+fn a_waiting_take_gets_the_item_during_a_removal() {
     model(|| {
         let queue = array(1);
         let taker = spawn({
@@ -261,7 +261,7 @@ fn a_waiting_take_gets_what_is_put_while_somebody_removes() {
 
 /// A taker is notified and times out: it passes the notification to the next taker.
 #[test]
-fn a_taker_out_of_time_takes_no_call_with_it() {
+fn a_timed_out_taker_loses_no_notification() {
     model(|| {
         let queue = array(1);
         let me = ThreadContext::current();
@@ -269,7 +269,7 @@ fn a_taker_out_of_time_takes_no_call_with_it() {
             let queue = Arc::clone(&queue);
             move || queue.take().unwrap()
         });
-        let giver = spawn({
+        let producer = spawn({
             let queue = Arc::clone(&queue);
             move || {
                 queue.offer(1).unwrap();
@@ -280,14 +280,14 @@ fn a_taker_out_of_time_takes_no_call_with_it() {
             queue.offer(item).unwrap(); // for the other taker
         }
         assert_eq!(other.join().unwrap(), 1);
-        giver.join().unwrap();
+        producer.join().unwrap();
     });
 }
 
 /// One waiter is interrupted while items arrive: the other one must get an item, and none may be
 /// lost.
 #[test]
-fn an_interrupted_taker_takes_no_item_with_it() {
+fn an_interrupted_taker_loses_no_item() {
     model(|| {
         let queue = array(2);
         let me = interrupt::current();
@@ -295,7 +295,7 @@ fn an_interrupted_taker_takes_no_item_with_it() {
             let queue = Arc::clone(&queue);
             move || queue.take().unwrap()
         });
-        let giver = spawn({
+        let producer = spawn({
             let queue = Arc::clone(&queue);
             move || {
                 queue.put(1).unwrap();
@@ -305,7 +305,7 @@ fn an_interrupted_taker_takes_no_item_with_it() {
         });
         let mine = queue.take().unwrap_or(0);
         let sum = mine + other.join().unwrap();
-        giver.join().unwrap();
+        producer.join().unwrap();
         assert_eq!(sum + queue.poll().unwrap_or(0), 3);
         // The interrupt has either ended the call or is still set.
         assert_eq!(interrupt::interrupted(), mine != 0);
@@ -315,11 +315,11 @@ fn an_interrupted_taker_takes_no_item_with_it() {
 /// A waiting thread that is interrupted gets no item that arrives later, even if it has not noticed
 /// the interrupt yet.
 #[test]
-fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
+fn an_interrupted_taker_gets_no_later_item() {
     model(|| {
         let queue = array(1);
         let me = interrupt::current();
-        let giver = spawn({
+        let producer = spawn({
             let queue = Arc::clone(&queue);
             move || {
                 let waits = format!("{queue:?}").contains("waiting_takers: 1");
@@ -330,16 +330,16 @@ fn an_item_that_comes_after_the_interrupt_is_not_given_to_the_interrupted() {
             }
         });
         assert_eq!(queue.take(), Err(Interrupted));
-        giver.join().unwrap();
+        producer.join().unwrap();
     });
 }
 
 #[test]
-fn a_place_that_becomes_free_as_an_offer_expires_is_used_or_left() {
+fn a_slot_freed_as_an_offer_times_out_is_used_or_left() {
     model(|| {
         let queue = array(1);
         queue.put(1).unwrap();
-        let timer = timer_for_me();
+        let timer = fire_my_timer();
         let taker = spawn({
             let queue = Arc::clone(&queue);
             move || queue.take()

@@ -125,7 +125,7 @@ fn wake_against_cancel_and_join() {
 
 /// The last waker is dropped: the future is abandoned, and the join ends.
 #[test]
-fn the_last_waker_goes_against_join() {
+fn drop_of_the_last_waker_against_join() {
     model(|| {
         let shared = Arc::new(Shared::default());
         let handle = SameThread.spawn_future(Waits { shared: Arc::clone(&shared), wanted: 1 }).unwrap();

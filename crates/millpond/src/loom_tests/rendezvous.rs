@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::model;
-use super::queue::{A_WHILE, interrupt_for_me, timer_for_me};
+use super::queue::{A_WHILE, fire_my_timer, interrupt_me};
 use loom::thread::spawn;
 
 use crate::interrupt::{self, Interrupted, ThreadContext};
@@ -11,7 +11,7 @@ use crate::queue::{BlockingQueue, DelayQueue, Delayed, OfferError, PutError, Syn
 use crate::sync::Arc;
 
 #[test]
-fn two_who_put_meet_two_who_take() {
+fn two_putters_hand_off_to_two_takers() {
     for fair in [false, true] {
         model(move || {
             let queue = Arc::new(if fair { SynchronousQueue::fair() } else { SynchronousQueue::new() });
@@ -31,10 +31,10 @@ fn two_who_put_meet_two_who_take() {
 }
 
 #[test]
-fn a_hand_over_against_the_putters_time_out_does_one_or_the_other() {
+fn handoff_against_the_putters_timeout() {
     model(|| {
         let queue = Arc::new(SynchronousQueue::new());
-        let timer = timer_for_me();
+        let timer = fire_my_timer();
         let taker = spawn({
             let queue = Arc::clone(&queue);
             move || queue.poll()
@@ -50,10 +50,10 @@ fn a_hand_over_against_the_putters_time_out_does_one_or_the_other() {
 }
 
 #[test]
-fn a_hand_over_against_the_takers_time_out_does_one_or_the_other() {
+fn handoff_against_the_takers_timeout() {
     model(|| {
         let queue = Arc::new(SynchronousQueue::fair());
-        let timer = timer_for_me();
+        let timer = fire_my_timer();
         let putter = spawn({
             let queue = Arc::clone(&queue);
             move || queue.offer(7)
@@ -68,10 +68,10 @@ fn a_hand_over_against_the_takers_time_out_does_one_or_the_other() {
 }
 
 #[test]
-fn a_hand_over_against_the_putters_interrupt_does_one_or_the_other() {
+fn handoff_against_the_putters_interrupt() {
     model(|| {
         let queue = Arc::new(SynchronousQueue::new());
-        let interrupter = interrupt_for_me();
+        let interrupter = interrupt_me();
         let taker = spawn({
             let queue = Arc::clone(&queue);
             move || queue.poll()
@@ -86,10 +86,10 @@ fn a_hand_over_against_the_putters_interrupt_does_one_or_the_other() {
 }
 
 #[test]
-fn a_hand_over_against_the_takers_interrupt_does_one_or_the_other() {
+fn handoff_against_the_takers_interrupt() {
     model(|| {
         let queue = Arc::new(SynchronousQueue::new());
-        let interrupter = interrupt_for_me();
+        let interrupter = interrupt_me();
         let putter = spawn({
             let queue = Arc::clone(&queue);
             move || queue.offer(7)
@@ -114,7 +114,7 @@ impl Delayed for Due {
 }
 
 #[test]
-fn the_leader_of_a_delay_queue_hands_the_lead_on() {
+fn the_leader_of_a_delay_queue_hands_off_leadership() {
     let past = Instant::now();
     model(move || {
         let queue = Arc::new(DelayQueue::<Due>::new());
@@ -122,7 +122,7 @@ fn the_leader_of_a_delay_queue_hands_the_lead_on() {
             let queue = Arc::clone(&queue);
             move || queue.take().unwrap().0
         });
-        let giver = spawn({
+        let producer = spawn({
             let queue = Arc::clone(&queue);
             move || {
                 queue.put(Due(1, past)).unwrap();
@@ -130,40 +130,40 @@ fn the_leader_of_a_delay_queue_hands_the_lead_on() {
             }
         });
         let sum = queue.take().unwrap().0 + other.join().unwrap();
-        giver.join().unwrap();
+        producer.join().unwrap();
         assert_eq!((sum, queue.len()), (3, 0));
     });
 }
 
-/// Checks that a leader that is notified and then interrupted or timed out passes the notification
-/// on.
-fn leader_leaves(leave: fn() -> Box<dyn FnOnce() + Send>, take: fn(&DelayQueue<Due>) -> Option<Due>) {
+/// Checks that a leader that is notified and then interrupted or timed out notifies the next taker.
+/// `stop` ends the wait of the leader.
+fn leader_stops_waiting(stop: fn() -> Box<dyn FnOnce() + Send>, take: fn(&DelayQueue<Due>) -> Option<Due>) {
     let past = Instant::now();
     model(move || {
         let queue = Arc::new(DelayQueue::<Due>::new());
-        let leave = leave();
+        let stop = stop();
         let other = spawn({
             let queue = Arc::clone(&queue);
             move || queue.take().unwrap().0
         });
-        let giver = spawn({
+        let producer = spawn({
             let queue = Arc::clone(&queue);
             move || {
                 queue.put(Due(1, past)).unwrap();
-                leave();
+                stop();
             }
         });
         if let Some(item) = take(&queue) {
             queue.put(item).unwrap(); // for the other taker
         }
         assert_eq!(other.join().unwrap(), 1);
-        giver.join().unwrap();
+        producer.join().unwrap();
     });
 }
 
 #[test]
-fn an_interrupted_leader_passes_the_call_on() {
-    leader_leaves(
+fn an_interrupted_leader_wakes_the_next() {
+    leader_stops_waiting(
         || {
             let me = interrupt::current();
             Box::new(move || me.interrupt())
@@ -173,8 +173,8 @@ fn an_interrupted_leader_passes_the_call_on() {
 }
 
 #[test]
-fn a_leader_out_of_time_passes_the_call_on() {
-    leader_leaves(
+fn a_timed_out_leader_wakes_the_next() {
+    leader_stops_waiting(
         || {
             let me = ThreadContext::current();
             Box::new(move || me.fire_timer())

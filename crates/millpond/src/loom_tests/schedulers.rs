@@ -192,7 +192,7 @@ fn a_lane_moves_between_two_threads() {
 /// A job is submitted to a lane, with or without the scheduler's lock, while the last run of the
 /// lane ends: the job must be seen.
 #[test]
-fn a_job_comes_when_its_lane_comes_to_rest() {
+fn push_against_a_lane_becoming_idle() {
     model(|| {
         let scheduler = elastic(1, &ManualClock::new());
         let runs = Arc::new(Runs::default());
@@ -209,7 +209,7 @@ fn a_job_comes_when_its_lane_comes_to_rest() {
 
 /// A thread continues in its lane while the next job there is cancelled: the job is counted once.
 #[test]
-fn running_on_in_a_lane_against_cancel() {
+fn next_job_of_a_lane_against_cancel() {
     model(|| {
         let scheduler = elastic(1, &ManualClock::new());
         let runs = Arc::new(Runs::default());
@@ -264,7 +264,7 @@ fn queued_work_moves_to_a_free_thread() {
 /// A start fails while the only other thread ends a run, searches or parks: that thread must do the
 /// work. No time passes, so the start is never retried.
 #[test]
-fn a_start_fails_while_another_thread_comes_to_rest() {
+fn failed_start_against_another_thread_parking() {
     model(|| {
         let (threads, calls) = (plain_threads(), std::sync::atomic::AtomicUsize::new(0));
         let factory = move |body: WorkerBody| match calls.fetch_add(1, Ordering::SeqCst) {
@@ -286,7 +286,7 @@ fn a_start_fails_while_another_thread_comes_to_rest() {
 /// A thread that is still searching is not notified for the work of another slot: the newest idle
 /// slot is used, and the other slot ages.
 #[test]
-fn the_newest_idle_slot_is_used_whoever_searches() {
+fn the_newest_idle_slot_is_used_before_a_searching_one() {
     model(|| {
         let time = ManualClock::new();
         let scheduler = elastic(2, &time);
@@ -313,9 +313,9 @@ fn the_newest_idle_slot_is_used_whoever_searches() {
     });
 }
 
-/// The alarm of a lane rings while a thread runs the lane in place: its jobs do not overlap.
+/// The alarm of a lane fires while a thread runs the lane in place: its jobs do not overlap.
 #[test]
-fn a_lane_is_run_in_place_when_its_alarm_rings() {
+fn running_a_lane_in_place_against_its_alarm() {
     model(|| {
         let time = ManualClock::new();
         let scheduler = elastic(2, &time);
@@ -334,7 +334,7 @@ fn a_lane_is_run_in_place_when_its_alarm_rings() {
 /// The only thread waits for the second job of a lane: it must be notified when the lane is queued
 /// behind it.
 #[test]
-fn a_wait_for_the_second_job_of_a_lane_is_helped() {
+fn a_waiter_is_notified_when_its_lane_is_queued() {
     model(|| {
         let time = ManualClock::new();
         let scheduler = elastic(1, &time);
@@ -389,19 +389,19 @@ fn cancel_against_the_timer() {
 
 /// A periodic task is cancelled between two runs, during a run, or before the first one.
 #[test]
-fn cancel_against_a_series() {
+fn cancel_against_a_periodic_task() {
     model(|| {
         let time = ManualClock::new();
         let scheduler = elastic(1, &time);
         let count = Arc::new(AtomicUsize::new(0));
         let runs = Arc::clone(&count);
-        let series = scheduler
+        let task = scheduler
             .schedule_periodically(Duration::ZERO, TTL / 4, move || {
                 runs.fetch_add(1, Ordering::SeqCst);
             })
             .unwrap();
-        assert!(series.dispose());
-        assert!(series.wait(Duration::MAX).unwrap());
+        assert!(task.dispose());
+        assert!(task.wait(Duration::MAX).unwrap());
         let seen = count.load(Ordering::SeqCst);
         time.advance(TTL / 2);
         end(&scheduler);
@@ -423,14 +423,14 @@ fn a_new_thread_for_each_task() {
     });
 }
 
-/// The second of two errands is sent while the courier is busy, about to leave, or gone: each
+/// The second of two errands is sent while the courier is busy, about to exit, or gone: each
 /// errand runs once.
 #[test]
-fn errand_against_the_courier_leaving() {
+fn errand_against_courier_exit() {
     model(|| {
         let run = Arc::new(AtomicUsize::new(0));
         let courier = Courier::new(|run: Arc<AtomicUsize>| _ = run.fetch_add(1, Ordering::SeqCst));
-        courier.dismiss(); // it leaves without waiting for errands
+        courier.dismiss(); // it exits without waiting for errands
         courier.send(Arc::clone(&run)).unwrap();
         courier.send(Arc::clone(&run)).unwrap();
         while run.load(Ordering::SeqCst) < 2 {

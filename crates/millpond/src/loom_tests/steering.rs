@@ -19,7 +19,7 @@ fn pool(queue: WorkQueue) -> ThreadPoolExecutor {
 }
 
 #[test]
-fn of_two_changes_of_one_version_one_wins() {
+fn one_of_two_changes_of_a_version_wins() {
     model(|| {
         let settings = Arc::new(LiveSettings::new(pool(WorkQueue::linked()).settings()));
         let change = |settings: &LiveSettings, size: usize| {
@@ -44,7 +44,7 @@ fn of_two_changes_of_one_version_one_wins() {
 /// A push after the change respects the new capacity, no matter which limit an earlier push has
 /// cached.
 #[test]
-fn a_push_after_a_change_of_the_capacity_respects_it() {
+fn a_push_after_a_capacity_change_respects_it() {
     model(|| {
         let fifo = Arc::new(Fifo::new(3, Clock::system()));
         let push = |fifo: &Fifo| {

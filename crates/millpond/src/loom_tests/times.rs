@@ -28,7 +28,7 @@ fn dated() -> (ManualClock, Arc<Fifo>) {
 
 /// A thread that sees a task also sees when it was pushed.
 #[test]
-fn a_task_is_not_seen_before_its_time_is() {
+fn a_task_is_not_visible_before_its_mark() {
     model(|| {
         let (time, fifo) = dated();
         time.advance(SECOND);
@@ -44,9 +44,9 @@ fn a_task_is_not_seen_before_its_time_is() {
     });
 }
 
-/// A worker asks for a mark and then finds no task, so it waits for one. The next task has a mark.
+/// A worker requests a mark and then finds no task, so it waits for one. The next task has a mark.
 #[test]
-fn a_worker_asks_for_a_mark_against_a_push() {
+fn requesting_a_mark_against_push() {
     model(|| {
         let (time, fifo) = dated();
         fifo.space_marks(8);
@@ -69,7 +69,7 @@ fn a_worker_asks_for_a_mark_against_a_push() {
 
 /// Tasks that move keep their times, even for a thread that reads at the same time.
 #[test]
-fn the_age_of_the_head_against_moving_all_tasks() {
+fn the_age_of_the_head_against_compaction() {
     model(|| {
         let (time, fifo) = dated();
         push(&fifo);

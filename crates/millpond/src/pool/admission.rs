@@ -322,7 +322,7 @@ impl PoolInner {
     ///
     /// Race "enqueue / last worker exits": if the push came first, the worker sees the task and
     /// does not exit. Otherwise `observed` has no worker, and this thread starts one. Model:
-    /// `submit_against_last_worker_leaves`.
+    /// `submit_against_last_worker_exit`.
     ///
     /// Race "enqueue / park": see `idle`.
     #[inline(never)]
@@ -374,8 +374,8 @@ impl PoolInner {
     }
 
     /// For a queue that was full with `queued` tasks. Returns the facts for the error if the growth
-    /// rule rejects a task and no parked worker could take the head. Returns `None` if a hook or
-    /// observer must be notified.
+    /// rule rejects a task and no parked worker could take the head. Returns `None` otherwise, and
+    /// if a hook or observer must be notified.
     #[inline]
     fn overload(&self, queued: usize) -> Option<PoolFacts> {
         let seen = self.control().load();

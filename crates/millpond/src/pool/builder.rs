@@ -174,8 +174,8 @@ impl Builder {
         self
     }
 
-    /// Sets the names of worker threads: this prefix and a number from 1. Default:
-    /// `pool-N-thread-`.
+    /// Sets the names of worker threads: this prefix and a number from 1. Default: the name and a
+    /// hyphen (`db-`) if the pool has a [`name`](Self::name), otherwise `pool-N-thread-`.
     ///
     /// [`build`](Self::build) refuses a prefix with a NUL byte. Tools on Linux such as `top -H`
     /// show 15 bytes of a thread's name. The name for these tools is shortened before the number:
@@ -193,8 +193,8 @@ impl Builder {
     /// as a failed spawn. The task is then queued if the pool has another worker, and otherwise
     /// returned to its submitter with [`SpawnFailed`](crate::RejectReason::SpawnFailed).
     ///
-    /// Use stacks of about 2 MiB, the default of the standard library: nested joins run up to 256
-    /// tasks inside each other on one stack, which overflows a much smaller one (256 KiB).
+    /// Use stacks of about 2 MiB, the default of the standard library. Nested joins run up to 256
+    /// tasks inside each other on one stack. A much smaller stack, such as 256 KiB, overflows.
     pub fn thread_factory(
         mut self,
         factory: impl Fn(WorkerBody) -> io::Result<JoinHandle<()>> + Send + Sync + 'static,

@@ -1,7 +1,8 @@
 //! [`PoolInner`]: the data that users' handles and workers share, and access to it.
 //!
-//! This file holds only data and settings. The modules above it implement the protocols, each in an
-//! `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds
+//! This file holds the data, the settings, and small operations on several parts (`wake_one`,
+//! `recheck_all`). The modules after it in the table of `mod.rs` implement the protocols, each in
+//! an `impl PoolInner`: `removal` and `lifecycle` (how tasks and the pool end), `spawn` (adds
 //! workers), `admission` and `backpressure` (how tasks enter), `periodic`, `run` and `worker`.
 
 use std::any::Any;

@@ -119,8 +119,9 @@ impl PoolInner {
                 return self.wake_worker_to_exit();
             }
             // Both under the lock, which also guards the reservation of permits: a worker that has
-            // come and given its permit back since `seen` is still listed, or has wholly exited.
-            // Model: `a_worker_comes_and_leaves_against_termination`.
+            // started and given its permit back since `seen` is still listed, or has removed itself
+            // after its `worker_stopped` hook.
+            // Model: `worker_start_and_exit_against_termination`.
             let workers = self.workers();
             if !workers.is_empty() {
                 return; // workers are exiting, and the last one calls this again

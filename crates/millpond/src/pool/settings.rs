@@ -36,7 +36,7 @@ pub(super) struct LiveSettings {
     /// The authoritative values. A change holds the lock until all parts of the pool have the new
     /// values. So concurrent changes are checked one after the other, each against the result of
     /// the previous one, and their versions form one chain. Model:
-    /// `of_two_changes_of_one_version_one_wins`.
+    /// `one_of_two_changes_of_a_version_wins`.
     values: Mutex<Settings>,
     /// Copy of the core size. This and the next two fields are written under the lock.
     core: AtomicUsize,

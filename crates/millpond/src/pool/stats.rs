@@ -13,7 +13,7 @@
 //!    counts first, with Acquire, and accepted counts last.
 //!
 //! While tasks move, a read may count a task twice: as queued, and later as running or settled. The
-//! counts are exact while no task moves. Models: `loom_tests::lifecycle::a_look_at_the_counts_*`.
+//! counts are exact while no task moves. Models: `reading_counts_*` in `loom_tests/lifecycle.rs`.
 
 use super::ThreadPoolExecutor;
 use super::control::Snapshot;

@@ -1,8 +1,9 @@
 //! The worker thread: it dequeues tasks, runs them, parks and exits.
 //!
-//! A worker exits when the pool is above its maximum size, or when it has been idle for the
-//! keep-alive time. It also exits when the pool is shut down and the queue is empty. It gives its
-//! permit back first, and then checks the queue once more: race "enqueue / last worker exits".
+//! A worker exits when the pool is above its maximum size, or when a worker that may time out has
+//! been idle for the keep-alive time. It also exits in Stop, and in Shutdown when the queue is
+//! empty. It gives its permit back first, and then checks the queue once more: race "enqueue / last
+//! worker exits".
 
 use std::time::Duration;
 
@@ -134,8 +135,8 @@ impl<'a> WorkerLoop<'a> {
     }
 
     /// The worker has already given its permit back. Another thread may have woken it for a task,
-    /// so it wakes another worker: race "enqueue / park". The free permit is room for a waiting
-    /// submitter.
+    /// so it wakes another worker: race "enqueue / park". The free permit is capacity that a
+    /// waiting submitter can use.
     fn exit(&self) {
         let pool = self.pool;
         self.worker.leave();
@@ -366,7 +367,7 @@ impl WorkerLoop<'_> {
             // Races "last removal / park" (pairs with `after_removal`) and "wait for room / make
             // room".
             fence(Ordering::SeqCst);
-            self.pool.submitters().notify_first(); // a parked worker is room for a task
+            self.pool.submitters().notify_first(); // a parked worker is capacity for a task
             self.must_recheck(limit)
         })
     }
@@ -389,7 +390,7 @@ impl WorkerLoop<'_> {
         pool.idle().park(&self.slot, limit.options(), is_handoff, || {
             queue.order(); // race "enqueue / park"
             if is_handoff {
-                pool.submitters().notify_first(); // a parked worker is room for a task
+                pool.submitters().notify_first(); // a parked worker is capacity for a task
             }
             !queue.is_empty() || self.must_recheck(limit) || self.no_more_tasks_will_come()
         })

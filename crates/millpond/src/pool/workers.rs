@@ -1,7 +1,7 @@
 //! The list of workers, and the start of one worker's thread.
 //!
-//! A worker is listed from the reservation of its permit in the control word until its thread has
-//! wholly exited. `spawn` adds workers; `worker` is the body of their threads.
+//! A worker is listed from the reservation of its permit in the control word until its
+//! `worker_stopped` hook has returned. `spawn` adds workers; `worker` is the body of their threads.
 
 use std::borrow::Cow;
 use std::io;
@@ -189,7 +189,7 @@ impl Worker {
     }
 }
 
-/// The workers that have not wholly exited. Guarded by one mutex in `PoolInner`.
+/// The listed workers. Guarded by one mutex in `PoolInner`.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
     list: Vec<Arc<Worker>>,
@@ -278,7 +278,7 @@ impl Workers {
         totals
     }
 
-    /// The workers that have not wholly exited.
+    /// Returns the listed workers, including those that are starting or exiting.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Worker>> {
         self.list.iter()
     }

@@ -43,7 +43,7 @@ use crate::task::{
 /// poll begins after the wake-up.
 ///
 /// Two threads never poll at the same time. Only the thread that changed the phase to Queued
-/// submits a turn, and a turn leaves Queued under the lock. Model: `loom_tests::reactive`.
+/// submits a turn, and a turn leaves Queued under the lock. Model: `loom_tests/reactive.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,

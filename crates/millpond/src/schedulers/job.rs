@@ -267,7 +267,7 @@ impl CellRef<Job> {
         let mut at_rest = false;
         while wake == Wake::Ready {
             me.reset();
-            self.add_waiter(&me); // before the look, see (4)
+            self.add_waiter(&me); // before the check, see (4)
             at_rest = self.is_at_rest();
             if at_rest {
                 break;

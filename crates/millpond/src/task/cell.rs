@@ -39,8 +39,9 @@ use crate::sync::{Arc, Ordering, fence, fence_in_models, lock_global};
 
 /// A task with a result `T` that runs `W`.
 ///
-/// The fields after the count are in the order of first use. Accessing a cache line that another
-/// thread has written costs as much as the rest of a submit, a run or a cancel.
+/// The fields are in the order of first use, after the header with the reference count (`raw.rs`).
+/// Accessing a cache line that another thread has written costs as much as the rest of a submit, a
+/// run or a cancel.
 #[repr(C)]
 pub(crate) struct TaskCell<T, W> {
     place: Place,

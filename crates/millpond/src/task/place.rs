@@ -38,7 +38,7 @@ impl Place {
 /// 2. An owner that reads 1 is alone and stays alone, because of (1): the reference is its own.
 /// 3. Each owner releases with Release, and the last owner acquires. So the last owner sees the
 ///    earlier writes of all others. Model:
-///    `loom_tests::handle::the_last_owner_sees_what_all_others_did`.
+///    `loom_tests::handle::the_last_owner_sees_all_earlier_writes`.
 ///
 /// The last owner may free the memory while another owner is still inside a method here, after its
 /// last access. That is sound because `&RefCount` covers only one atomic.

@@ -151,9 +151,9 @@ pub(super) struct StateWord {
     ///
     /// E3 sees the cancel, or C2 sees the owner. E2, C1 and C2 have one total order, in which C1
     /// comes before C2. If E3 misses C1, then E2 is before C1. If C2 misses E1, then C2 is before
-    /// E2. Both together would be a cycle. Model:
-    /// `loom_tests::delayed::cancel_against_queueing_a_series_again`. `entered` needs no fence: the
-    /// worker that takes the task finds it cancelled.
+    /// E2. Both together would be a cycle. Model: `requeue_against_cancel` in
+    /// `loom_tests/delayed.rs`. `entered` needs no fence: the worker that takes the task finds it
+    /// cancelled.
     owner: AtomicU32,
 }
 

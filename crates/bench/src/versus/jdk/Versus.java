@@ -498,8 +498,8 @@ final class Versus {
     }
 
     static double[] rejection(Case c) throws Exception {
-        boolean told = c.variant.equals("told");
-        ExecutorService pool = pool(c, told ? Shape.REJECTING : Shape.DISCARDING);
+        boolean returned = c.variant.equals("returned");
+        ExecutorService pool = pool(c, returned ? Shape.REJECTING : Shape.DISCARDING);
         CountDownLatch gate = hold(c, pool);
         long before = total();
         for (int i = 0; i < CAPACITY; i++) {
@@ -508,7 +508,7 @@ final class Versus {
         long refusedBefore = REFUSED.getPlain();
         long begin = System.nanoTime();
         for (long i = 0; i < c.size; i++) {
-            if (!told) {
+            if (!returned) {
                 pool.execute(task(0, i));
             } else {
                 try {

@@ -12,14 +12,14 @@ const CAPACITY: usize = 1024;
 pub(crate) static REJECTION: Workload = Workload {
     key: "rejection",
     title: "12a. Rejection by a full pool",
-    about: "Time per rejected task, with all workers busy and 1024 tasks queued. *told*: the pool returns an error to \
+    about: "Time per rejected task, with all workers busy and 1024 tasks queued. *returned*: the pool returns an error to \
             the caller; the JDK's pools throw the exception of AbortPolicy. *dropped*: the pool drops the task and \
             counts it; in the JDK's pools a handler does so.",
     metrics: &[Metric::new("", "ns")],
     axis: None,
     cases: |plan: &Plan| {
         // Exceptions are slow, so there are fewer.
-        let sizes = [("told", plan.size(300_000, 50_000)), ("dropped", plan.size(1_000_000, 200_000))];
+        let sizes = [("returned", plan.size(300_000, 50_000)), ("dropped", plan.size(1_000_000, 200_000))];
         sizes.into_iter().flat_map(|(variant, size)| plan.line("rejection", variant, size)).collect()
     },
 };
@@ -55,8 +55,8 @@ pub(super) fn hold<P: Pool>(pool: &P, workers: usize, gate: &Gate) -> Result<(),
 
 pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     let (workers, capacity) = (case.workers, CAPACITY);
-    let is_told = case.variant == "told";
-    let shape = match is_told {
+    let returns_error = case.variant == "returned";
+    let shape = match returns_error {
         true => Shape::Rejecting { workers, capacity },
         false => Shape::Discarding { workers, capacity },
     };
@@ -66,7 +66,7 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     let count = Count::begin();
     let hand_in = |tasks: u64| (0..tasks).filter(|number| pool.try_execute(task(0, *number))).count() as u64;
     // A pool that drops tasks silently does not report how many it accepted.
-    let accepted = hand_in(if is_told { 10 * CAPACITY as u64 } else { CAPACITY as u64 });
+    let accepted = hand_in(if returns_error { 10 * CAPACITY as u64 } else { CAPACITY as u64 });
     let begin = Instant::now();
     let taken_or_dropped = hand_in(case.size);
     let elapsed = begin.elapsed();
@@ -74,7 +74,7 @@ pub(super) fn run<P: Pool>(case: &Case) -> Outcome {
     count.wait_for(accepted)?;
     pool.close();
     count.check(accepted)?;
-    let expected = if is_told { 0 } else { case.size };
+    let expected = if returns_error { 0 } else { case.size };
     if taken_or_dropped != expected {
         return Err(Failure::Wrong(format!("{taken_or_dropped} tasks not refused instead of {expected}")));
     }

@@ -56,7 +56,7 @@ impl Fifo {
 
     /// Changes the capacity. Queued tasks stay, even if they exceed it. Later pushes succeed only
     /// if there is room. They read the capacity with the tail locked, and not the limit that an
-    /// earlier push has computed. Model: `a_push_after_a_change_of_the_capacity_respects_it`.
+    /// earlier push has computed. Model: `a_push_after_a_capacity_change_respects_it`.
     pub(in crate::pool) fn set_capacity(&self, capacity: usize) {
         let mut tail = self.segments.tail();
         let queued = usize::try_from(self.segments.put() - self.segments.gone()).unwrap_or(usize::MAX);

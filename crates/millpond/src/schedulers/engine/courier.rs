@@ -11,7 +11,7 @@
 //!
 //! No errand is lost: one lock guards both the list of errands and the flag `is_present`. The
 //! thread clears the flag only if the list is empty. So a sender either finds a thread that will
-//! check the list again, or starts one. Model: `models::errand_against_the_courier_leaving`.
+//! check the list again, or starts one. Model: `errand_against_courier_exit`.
 
 use std::collections::VecDeque;
 use std::io;

@@ -232,8 +232,8 @@ impl Engine {
     /// `None` if a decorator panicked.
     fn announce(self: &Arc<Self>, permit: Permit) -> Option<Permit> {
         let slot = permit.slot();
-        if let Some(told) = Decorators::announce(&self.slot_info(slot.index)) {
-            self.decorate(slot, told);
+        if let Some(announced) = Decorators::announce(&self.slot_info(slot.index)) {
+            self.decorate(slot, announced);
             return Some(permit);
         }
         self.locked(|state, deferred| {
@@ -247,12 +247,12 @@ impl Engine {
     /// has.
     ///
     /// Another thread may have done this already, or the slot may have been removed. Then the
-    /// decorators in `told` are not used, and are notified at once that the slot is closed. So
+    /// decorators in `announced` are not used, and are notified at once that the slot is closed. So
     /// every `slot_created` is followed by one `slot_closed`.
-    pub(super) fn decorate(self: &Arc<Self>, slot: SlotRef, told: Decorators) -> Decorators {
-        let mut told = Some(told); // if not taken, it is dropped without the lock
-        let taken = self.locked(|state, _| state.decorate(slot, &mut told));
-        if let Some(not_taken) = told {
+    pub(super) fn decorate(self: &Arc<Self>, slot: SlotRef, announced: Decorators) -> Decorators {
+        let mut announced = Some(announced); // if not taken, it is dropped without the lock
+        let taken = self.locked(|state, _| state.decorate(slot, &mut announced));
+        if let Some(not_taken) = announced {
             not_taken.closed(&self.slot_info(slot.index));
         }
         taken.unwrap_or_else(Decorators::none)

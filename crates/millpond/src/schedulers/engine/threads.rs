@@ -285,7 +285,7 @@ impl Running<'_> {
 
     /// Announces a slot that was created without a submission to the decorators.
     fn announce(&self) -> Decorators {
-        let told = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
-        self.engine.decorate(self.slot, told)
+        let announced = Decorators::announce(&self.info).unwrap_or_else(Decorators::none);
+        self.engine.decorate(self.slot, announced)
     }
 }

@@ -107,7 +107,7 @@ impl Register {
         }
     }
 
-    /// Begins a run of the work, or tells why it must not begin.
+    /// Begins a run of the work, or returns the reason why it must not begin.
     pub(super) fn begin(&mut self, number: u64) -> Start {
         let Some(entry) = self.entries.get_mut(&number) else { return Start::Foreign };
         if entry.ended {

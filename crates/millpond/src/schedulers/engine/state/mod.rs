@@ -332,12 +332,16 @@ impl State {
         decorators.is_none()
     }
 
-    /// Gives a slot the decorators in `told`, unless it has some. Returns the decorators of the
-    /// slot, or `None` if the slot is gone. Decorators that are not used stay in `told`.
-    pub(super) fn decorate(&mut self, slot: SlotRef, told: &mut Option<Decorators>) -> Option<Decorators> {
+    /// Gives a slot the decorators in `announced`, unless it has some. Returns the decorators of
+    /// the slot, or `None` if the slot is gone. Decorators that are not used stay in `announced`.
+    pub(super) fn decorate(
+        &mut self,
+        slot: SlotRef,
+        announced: &mut Option<Decorators>,
+    ) -> Option<Decorators> {
         let decorators = self.slots.get_mut(slot)?.decorators_mut();
         if decorators.is_none() {
-            *decorators = told.take();
+            *decorators = announced.take();
         }
         decorators.clone()
     }
