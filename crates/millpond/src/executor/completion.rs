@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::executor::helpers::{Helper, Helpers, Key};
 use crate::executor::{Executor, Rejected};
-use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::wait::{OnInterrupt, WaitCell, is_past};
 use crate::interrupt::{Interrupted, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
 use crate::sync::{Arc, Mutex, deadline_after};
@@ -97,7 +97,16 @@ impl<T: Send + 'static> Completions<T> {
             }
             if let Some((key, task)) = helpers.take_task(helper) {
                 drop(helpers);
-                self.try_to_run(key, task);
+                let again = self.try_to_run(key, task);
+                if is_past(again) && self.finished.is_empty() {
+                    // The task is behind others, and this thread has run some of those.
+                    if helper.cell().take_interrupt() {
+                        return Err(Interrupted);
+                    }
+                    if is_past(deadline) {
+                        return Ok(None);
+                    }
+                }
                 continue;
             }
             let again = helpers.list(helper); // H2
@@ -116,12 +125,13 @@ impl<T: Send + 'static> Completions<T> {
         }
     }
 
-    /// Runs the task here, unless it has begun elsewhere. Puts it back if it cannot start yet.
-    fn try_to_run(&self, key: Key, task: Canceller) {
-        if let Some(at) = task.help() {
-            let worker = self.helpers.lock().put_back(key.again_at(at), task);
-            notify(worker);
-        }
+    /// Runs the task here, unless it has begun elsewhere. If it cannot start yet, puts it back and
+    /// returns when to try again.
+    fn try_to_run(&self, key: Key, task: Canceller) -> Option<Instant> {
+        let again = task.help()?;
+        let worker = self.helpers.lock().put_back(key.again_at(again), task);
+        notify(worker);
+        Some(again)
     }
 }
 
