@@ -77,7 +77,7 @@ impl PoolInner {
 
     /// Acts on a change of settings: idle workers recheck if they may have to exit earlier, and
     /// waiting submitters if there may be room. A raised core size starts threads for queued tasks;
-    /// in an eager pool, a raised maximum size does.
+    /// in an eager pool, a raised maximum size does too.
     ///
     /// Race "wait for room / make room": the capacity was changed under the tail lock, and now the
     /// list is read. A submitter lists itself, and then tries to push under that lock. Model:
@@ -94,10 +94,10 @@ impl PoolInner {
         } else {
             self.submitters().notify_all();
         }
-        let added = match self.rule() {
-            GrowthRule::QueueFirst => core.saturating_sub(old_core),
-            GrowthRule::Eager => new.maximum_pool_size.saturating_sub(old.maximum_pool_size),
-        };
+        let mut added = core.saturating_sub(old_core);
+        if self.rule() == GrowthRule::Eager {
+            added = added.max(new.maximum_pool_size.saturating_sub(old.maximum_pool_size));
+        }
         if added > 0 {
             self.start_for_queued(added);
         }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 use std::time::Duration;
 
 use crate::support::pools::{bounded_custom, counting, factory, sized, thread_for};
-use crate::support::{Gate, LONG, SHORT, die, end, eventually, occupy, soon};
+use crate::support::{Gate, LONG, SHORT, die, end, eventually, occupied, occupy, soon};
 use millpond::growth::{Admission, GrowthRule, Load, admit};
 use millpond::queue::{BlockingQueue, LinkedBlockingQueue, SynchronousQueue};
 use millpond::{
@@ -640,6 +640,20 @@ fn an_eager_pool_grows_after_its_owner_has_put_tasks_into_the_queue() {
     occupy(&pool, &gate);
     let mut second = pool.submit(|| 7).unwrap();
     let joined = second.join_timeout(LONG);
+    gate.open();
+    assert_eq!(joined.expect("a second thread").unwrap(), 7);
+    end(&pool);
+}
+
+// Regression: only a raised maximum size started threads, although the pool was below it.
+#[test]
+fn a_raised_core_size_of_an_eager_pool_starts_threads_for_queued_tasks() {
+    let pool = sized(1, 2).eager().thread_factory(factory(|call| call != 2)).build().unwrap();
+    let gate = occupied(&pool);
+    let mut queued = pool.submit(|| 7).unwrap(); // its thread does not start
+    assert_eq!((pool.pool_size(), pool.queued_count()), (1, 1));
+    pool.set_core_pool_size(2).unwrap();
+    let joined = queued.join_timeout(LONG);
     gate.open();
     assert_eq!(joined.expect("a second thread").unwrap(), 7);
     end(&pool);
