@@ -122,10 +122,14 @@ impl ThreadPoolExecutor {
 }
 
 impl RejectedExecutionHandler for DiscardOldest {
-    fn rejected_execution(&self, task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
+    fn rejected_execution(&self, mut task: Task, pool: &ThreadPoolExecutor) -> Result<(), Rejected> {
         if pool.is_shutdown() {
             task.drop_caught();
             return Ok(());
+        }
+        // A custom policy of another pool may have passed the task on, without a context.
+        if !pool.inner().carry_context(&mut task) {
+            return Err(Refusal::new(task, RejectReason::CallbackPanicked).into_rejected(pool.inner()));
         }
         // The pool counts the answer of the calling policy.
         pool.replace_oldest(Refusal::new(task, RejectReason::Saturated)).map(drop)

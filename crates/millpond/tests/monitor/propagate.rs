@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use millpond::monitor::{Captured, Propagate};
 use millpond::{
-    JoinError, RejectReason, ScheduledPoolRef, ScheduledThreadPoolExecutor, Task, TaskOf, ThreadPoolExecutor,
-    WorkQueue, policy,
+    JoinError, RejectReason, RejectedExecutionHandler, ScheduledPoolRef, ScheduledThreadPoolExecutor, Task,
+    TaskOf, ThreadPoolExecutor, WorkQueue, policy,
 };
 
-use crate::support::{Counter, Gate, LONG, die, eventually};
+use crate::support::{Counter, Gate, LONG, die, eventually, occupied, soon};
 
 thread_local!(static REQUEST: Cell<u32> = const { Cell::new(0) });
 
@@ -152,6 +152,37 @@ fn a_task_that_its_caller_runs_or_that_is_joined_in_place_has_its_context() {
     assert_eq!(seen.join().unwrap(), (2, true));
     gate.open();
     REQUEST.set(0);
+}
+
+// Regression: the policy queued the task without its context.
+#[test]
+fn a_task_of_another_pool_that_discard_oldest_admits_has_its_context() {
+    let (target, requests) = pool(1);
+    let forward = target.clone();
+    let builder = ThreadPoolExecutor::builder().work_queue(WorkQueue::synchronous());
+    let builder = builder.rejected_execution_handler(move |task, _: &ThreadPoolExecutor| {
+        policy::DiscardOldest.rejected_execution(task, &forward)
+    });
+    let source = builder.build().unwrap();
+    let gates = [&source, &target].map(occupied);
+    target.execute(|| {}).unwrap();
+    REQUEST.set(9);
+    let task = source.submit(|| REQUEST.get()).unwrap();
+    REQUEST.set(0);
+    gates.iter().for_each(Gate::open);
+    assert_eq!(soon(task).unwrap(), 9);
+    assert_eq!(requests.0.load(Ordering::Relaxed), 3, "one capture per task");
+    [source, target].iter().for_each(ThreadPoolExecutor::close);
+}
+
+// Regression: as above, so the task ran although its context was missing.
+#[test]
+fn discard_oldest_refuses_a_task_of_another_pool_whose_context_cannot_be_captured() {
+    let capture = || -> Option<Box<dyn Captured>> { die("in a capture") };
+    let target = ThreadPoolExecutor::builder().propagate(capture).build().unwrap();
+    let refused = policy::DiscardOldest.rejected_execution(Task::new(|| {}), &target).unwrap_err();
+    assert_eq!(refused.reason(), RejectReason::CallbackPanicked);
+    target.close();
 }
 
 #[test]
