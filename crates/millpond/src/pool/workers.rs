@@ -3,7 +3,6 @@
 //! A worker is listed from the reservation of its permit in the control word until its
 //! `worker_stopped` hook has returned. `spawn` adds workers; `worker` is the body of their threads.
 
-use std::borrow::Cow;
 use std::io;
 
 use super::counters::{Totals, WorkerCounters};
@@ -24,9 +23,9 @@ pub(super) struct Worker {
     /// The number of the task that the worker runs, hooks included, or of its first task; 0 if
     /// there is none. Written only by the worker once its thread runs.
     current: AtomicU64,
-    /// The last named task that the worker began. Unnamed tasks do not change it. Not the whole
-    /// `TaskInfo`, which would keep the propagated context of the task alive.
-    named: Mutex<Option<(TaskId, Cow<'static, str>)>>,
+    /// The last named task that the worker began, without its context, which must not outlive the
+    /// task. Unnamed tasks do not change it.
+    named: Mutex<Option<TaskInfo>>,
     /// True once the thread exists or the factory has promised it. Guarded by the lock of the list.
     confirmed: AtomicBool,
     start: Mutex<Start>,
@@ -87,8 +86,8 @@ impl Worker {
 
     #[cold]
     fn publish_name(&self, info: &TaskInfo) {
-        let named = info.owned_name().map(|name| (info.id(), name));
-        let before = std::mem::replace(&mut *self.named.lock(), named);
+        let info = info.without_context();
+        let before = self.named.lock().replace(info);
         drop(before);
     }
 
@@ -105,7 +104,7 @@ impl Worker {
         let is_same = self.current.load(Ordering::Relaxed) == number;
         let id = TaskId::from_number(Some(number).filter(|number| *number != 0)?);
         let named = self.named.lock();
-        let name = named.as_ref().filter(|(of, _)| *of == id).map(|(_, name)| name.to_string());
+        let name = named.as_ref().filter(|info| info.id() == id).and_then(TaskInfo::name).map(str::to_owned);
         Some((id, name, since.filter(|_| is_same)))
     }
 

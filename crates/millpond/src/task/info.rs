@@ -38,11 +38,6 @@ impl TaskInfo {
         self.label.as_ref()?.name.as_deref()
     }
 
-    /// Like `name`. A static name needs no allocation.
-    pub(crate) fn owned_name(&self) -> Option<Cow<'static, str>> {
-        self.label.as_ref()?.name.clone()
-    }
-
     /// Returns the priority of the task. Default: 0.
     pub fn priority(&self) -> i32 {
         self.label.as_ref().map_or(0, |label| label.priority)

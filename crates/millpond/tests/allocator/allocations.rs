@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::counting::{allocations_so_far, live_bytes, recent_sizes};
 use crate::support::{Gate, end, eventually, in_a_process_of_its_own, keep_busy, soon};
-use millpond::{TaskHandle, ThreadPoolExecutor, executors, interrupt};
+use millpond::{Task, TaskHandle, ThreadPoolExecutor, executors, interrupt};
 
 /// Tasks to submit before waiting for them. They fit into one segment of the queue, whatever their
 /// size. So the queue needs the segment being filled and the one being drained, never a third.
@@ -146,6 +146,25 @@ fn execute_of_a_coarsely_aligned_closure_allocates_once() {
             }
         });
         assert_eq!(many, TASKS);
+    });
+}
+
+// Regression: the worker copied the name, to show it in snapshots.
+#[test]
+fn a_worker_allocates_nothing_for_an_owned_name() {
+    in_a_process_of_its_own("allocations::a_worker_allocates_nothing_for_an_owned_name", || {
+        let pool = pool();
+        let named = || Task::new(|| _ = RAN.fetch_add(1, Ordering::Release)).named("owned".to_owned());
+        let before = allocations_so_far();
+        drop(black_box(named()));
+        let of_a_task = allocations_so_far() - before;
+        let many = allocations(&pool, || {
+            let before = ran();
+            (0..BATCH).for_each(|_| pool.execute_task(named()).unwrap());
+            eventually(|| ran() == before + BATCH);
+        });
+        assert_eq!(many, (of_a_task + 1) * TASKS); // one more, because it is too long for the queue
+        end(&pool);
     });
 }
 
