@@ -66,8 +66,10 @@ impl PoolInner {
         // `park_until_due`.
         fence(Ordering::SeqCst);
         if self.queue().is_empty() {
-            if self.idle().has_parked() {
-                self.idle().wake_if(|options| options.stays); // not due, or the pool is paused
+            // If the pool was paused when a worker parked and is not paused now, `resume` wakes the
+            // worker.
+            if (self.queue().holds_back() || self.is_paused()) && self.idle().has_parked() {
+                self.idle().wake_if(|options| options.stays);
             }
             if matches!(self.queue(), TaskQueue::Blocking { .. }) {
                 self.interrupt_those_in_queue_for_tasks();

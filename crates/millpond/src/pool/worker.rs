@@ -250,8 +250,7 @@ impl WorkerLoop<'_> {
             }
             pool.pause_lap(self.worker);
             // Queued tasks that no worker may take now: not due, or held back by a pause.
-            let may_hold_back = matches!(pool.queue(), TaskQueue::Blocking { .. } | TaskQueue::Delayed(_));
-            let stays = timed && timed_out && (may_hold_back || seen.is_paused());
+            let stays = timed && timed_out && (pool.queue().holds_back() || seen.is_paused());
             let time = (timed && !stays).then(|| pool.settings().get().keep_alive_time);
             let limit = IdleLimit { keep_alive: time, stays, generation };
             pool.notify_if_idle();

@@ -295,6 +295,11 @@ impl TaskQueue {
         matches!(self, TaskQueue::Blocking { always: true, .. } | TaskQueue::Delayed(_))
     }
 
+    /// Returns true if the queue may hold tasks back although a worker waits for one.
+    pub(super) fn holds_back(&self) -> bool {
+        matches!(self, TaskQueue::Blocking { .. } | TaskQueue::Delayed(_))
+    }
+
     /// Returns true for a custom queue. Its owner may add and remove tasks without the pool.
     pub(super) fn is_custom(&self) -> bool {
         matches!(self, TaskQueue::Blocking { always: false, .. })
