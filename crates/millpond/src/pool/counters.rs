@@ -132,7 +132,8 @@ pub(super) enum Counter {
     CallerRan,
     /// Refused tasks that the policy dropped, without those in [`Often`].
     Discarded,
-    /// Refused tasks for which the head of the queue was dropped. They were submitted again.
+    /// Refused tasks that `DiscardOldest` admitted after it had dropped tasks at the head of the
+    /// queue.
     Evicted,
     /// Refused tasks that a custom policy kept.
     Kept,

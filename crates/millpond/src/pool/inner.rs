@@ -58,8 +58,9 @@ pub(super) struct PoolInner {
     /// has added tasks to it.
     outstanding: AtomicUsize,
     /// True once a failed start has left queued tasks without a worker. Never cleared: a late clear
-    /// would hide tasks that were stranded in the meantime. While it is false, the pool starts no
-    /// worker for tasks that the owner of a custom queue has added directly.
+    /// would hide tasks that were stranded in the meantime. While it is false, joins and `shutdown`
+    /// start no worker for tasks that the owner of a custom queue has added directly. The end of a
+    /// pause, a failed start and a raised size do, because they start workers for all queued tasks.
     stranded: AtomicBool,
     submitters: Waiters,
     termination_waiters: Waiters,

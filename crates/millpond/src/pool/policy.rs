@@ -106,7 +106,8 @@ impl RejectedExecutionHandler for Discard {
     }
 }
 
-/// Drops the head of the queue and submits the task again. After a shutdown, drops the task itself.
+/// Drops tasks at the head of the queue until the pool admits the task. After a shutdown, drops the
+/// task itself.
 ///
 /// In a pool with [`max_queue_time`](crate::Builder::max_queue_time), tasks at the head that have
 /// waited too long expire first. If any expired, no other task is dropped.

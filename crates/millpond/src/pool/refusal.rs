@@ -84,7 +84,9 @@ impl ThreadPoolExecutor {
     /// counter for the answer.
     ///
     /// The bound of the queue may have been lowered below its length, so this evicts until there is
-    /// room. The task has been counted as rejected, and is not counted again.
+    /// room. The task has been counted and reported as refused for want of room, and is not counted
+    /// again: not even if the error has another reason, because the pool needed a thread that could
+    /// not be started.
     pub(super) fn replace_oldest(&self, mut refusal: Refusal) -> Result<Counter, Rejected> {
         let pool = self.inner();
         while pool.drop_oldest() {

@@ -120,7 +120,8 @@ impl WorkQueue {
     /// Workers block in its `take` and `poll_timeout`. The pool interrupts them so that they exit
     /// or read changed settings. Both methods must then return
     /// [`Interrupted`](crate::interrupt::Interrupted), as the queues of this crate do. A task that
-    /// is added to the queue directly starts no thread: it waits until the pool has a worker.
+    /// is added to the queue directly starts no thread. It waits until the pool has a worker, or
+    /// starts threads for queued tasks: at the end of a pause, or when its size is raised.
     ///
     /// A worker survives a panic of the queue. While `len` panics, the queue counts as not empty:
     /// after a `shutdown`, workers poll it every 10 ms until `len` returns or `shutdown_now` is
