@@ -166,9 +166,10 @@ impl Default for IdleWorkers {
 impl IdleWorkers {
     /// Parks until woken or until `options.deadline`.
     ///
-    /// `recheck` runs after the worker is listed. If it returns true, the worker does not park. It
-    /// must order itself after the listing and then check every condition for which a waker would
-    /// wake this worker: race "enqueue / park". Set `spin_first` if tasks arrive by `hand_off`
+    /// `recheck` runs while the worker is listed: it may be woken and given a task before `recheck`
+    /// returns. If `recheck` returns true, the worker does not park. It must order itself after the
+    /// listing and then check every condition for which a waker would wake this worker: race
+    /// "enqueue / park". Set `spin_first` if tasks arrive by `hand_off`
     /// only: the worker then spins on its slot, because it has no queue to poll.
     pub(super) fn park(
         &self,

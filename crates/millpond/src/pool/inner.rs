@@ -54,8 +54,8 @@ pub(super) struct PoolInner {
     in_queue: Mutex<WaitList<InQueue>>,
     /// Number of accepted tasks that are not settled, including a task whose admission is in
     /// progress. Counted by eager pools only. Decremented before a handle resolves, so a submit
-    /// after a join finds the worker free. Too low for a while after the owner of a custom queue
-    /// has added tasks to it.
+    /// after a join finds the worker free. Too low after the owner of a custom queue has added
+    /// tasks to it, until it really is zero.
     outstanding: AtomicUsize,
     /// True once a failed start has left queued tasks without a worker. Never cleared: a late clear
     /// would hide tasks that were stranded in the meantime. While it is false, joins and `shutdown`

@@ -309,7 +309,8 @@ impl ThreadPoolExecutor {
     /// are offered room in its order. A waiter that has been offered room does not reserve it: a
     /// submission that comes before the waiter runs again may take the room, and the waiter keeps
     /// its place in the line. The future works on any runtime. A task of this pool that blocks its
-    /// worker until such a future resolves may deadlock.
+    /// worker until such a future resolves may deadlock. So may a waker that waits for a task of
+    /// this pool: it may run on a worker that is about to park.
     ///
     /// Dropping the future before it resolves drops `f` without running it, and passes its turn to
     /// the next submitter. Once the future has resolved, the task belongs to the pool; see

@@ -121,7 +121,8 @@ impl WorkQueue {
     /// or read changed settings. Both methods must then return
     /// [`Interrupted`](crate::interrupt::Interrupted), as the queues of this crate do. A task that
     /// is added to the queue directly starts no thread. It waits until the pool has a worker, or
-    /// starts threads for queued tasks: at the end of a pause, or when its size is raised.
+    /// starts threads for queued tasks: at the end of a pause, or when its size is raised. An eager
+    /// pool does not count such a task, so it may queue another one although all workers are busy.
     ///
     /// A worker survives a panic of the queue. While `len` panics, the queue counts as not empty:
     /// after a `shutdown`, workers poll it every 10 ms until `len` returns or `shutdown_now` is
