@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::executor::helpers::{Helper, Helpers, Key};
 use crate::executor::{Executor, Rejected};
-use crate::interrupt::wait::{OnInterrupt, WaitCell};
+use crate::interrupt::wait::{OnInterrupt, WaitCell, is_past};
 use crate::interrupt::{Interrupted, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
 use crate::sync::{Arc, Mutex, deadline_after};
@@ -94,33 +94,52 @@ impl<T: Send + 'static> Completions<T> {
             if !self.finished.is_empty() {
                 continue; // H1
             }
-            if let Some((key, task)) = helpers.take_task(helper) {
-                drop(helpers);
-                self.try_to_run(key, task);
-                continue;
-            }
-            let again = helpers.list(helper); // H2
-            drop(helpers);
-            let until = deadline.into_iter().chain(again).min();
-            let wake = helper.cell().wait(until, OnInterrupt::Return);
-            self.helpers.lock().unlist(helper);
+            let wake = match helpers.take_task(helper) {
+                Some((key, task)) => {
+                    drop(helpers);
+                    self.try_to_run(key, task, helper, deadline)
+                }
+                None => {
+                    let again = helpers.list(helper); // H2
+                    drop(helpers);
+                    self.park(helper, again, deadline)
+                }
+            };
             match wake {
                 Wake::Interrupted => {
                     helper.cell().take_interrupt();
                     return Err(Interrupted);
                 }
-                Wake::TimedOut if until == deadline => return Ok(self.poll()),
-                Wake::TimedOut | Wake::Ready => {}
+                Wake::TimedOut => return Ok(self.poll()),
+                Wake::Ready => {}
             }
         }
     }
 
     /// Runs the task here, unless it has begun elsewhere. Puts it back if it cannot start yet.
-    fn try_to_run(&self, key: Key, task: Canceller) {
-        if let Some(at) = task.help() {
-            let worker = self.helpers.lock().put_back(key.again_at(at), task);
-            notify(worker);
+    /// Returns `Ready` if the worker should continue to wait.
+    fn try_to_run(&self, key: Key, task: Canceller, helper: &Helper, deadline: Option<Instant>) -> Wake {
+        let Some(again) = task.help() else { return Wake::Ready };
+        let worker = self.helpers.lock().put_back(key.again_at(again), task);
+        notify(worker);
+        if again > Instant::now() {
+            return Wake::Ready; // parks next, unless there is another task
         }
+        // The task is behind others in its lane, and this thread has run some of those.
+        match helper.cell().is_interrupted() {
+            true => Wake::Interrupted,
+            false if is_past(deadline) => Wake::TimedOut,
+            false => Wake::Ready,
+        }
+    }
+
+    /// Blocks a listed worker until it is notified, or until `again`. Returns `Ready` if the worker
+    /// should continue to wait.
+    fn park(&self, helper: &Helper, again: Option<Instant>, deadline: Option<Instant>) -> Wake {
+        let until = deadline.into_iter().chain(again).min();
+        let wake = helper.cell().wait(until, OnInterrupt::Return);
+        self.helpers.lock().unlist(helper);
+        if wake == Wake::TimedOut && until != deadline { Wake::Ready } else { wake }
     }
 }
 

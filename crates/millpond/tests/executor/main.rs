@@ -5,6 +5,7 @@ mod support;
 
 mod completion;
 mod factories;
+mod helping;
 mod invoke;
 mod service;
 mod sizing;
