@@ -95,43 +95,52 @@ impl<T: Send + 'static> Completions<T> {
             if !self.finished.is_empty() {
                 continue; // H1
             }
-            if let Some((key, task)) = helpers.take_task(helper) {
-                drop(helpers);
-                let again = self.try_to_run(key, task);
-                if is_past(again) && self.finished.is_empty() {
-                    // The task is behind others, and this thread has run some of those.
-                    if helper.cell().take_interrupt() {
-                        return Err(Interrupted);
-                    }
-                    if is_past(deadline) {
-                        return Ok(None);
-                    }
+            let wake = match helpers.take_task(helper) {
+                Some((key, task)) => {
+                    drop(helpers);
+                    self.try_to_run(key, task, helper, deadline)
                 }
-                continue;
-            }
-            let again = helpers.list(helper); // H2
-            drop(helpers);
-            let until = deadline.into_iter().chain(again).min();
-            let wake = helper.cell().wait(until, OnInterrupt::Return);
-            self.helpers.lock().unlist(helper);
+                None => {
+                    let again = helpers.list(helper); // H2
+                    drop(helpers);
+                    self.park(helper, again, deadline)
+                }
+            };
             match wake {
                 Wake::Interrupted => {
                     helper.cell().take_interrupt();
                     return Err(Interrupted);
                 }
-                Wake::TimedOut if until == deadline => return Ok(self.poll()),
-                Wake::TimedOut | Wake::Ready => {}
+                Wake::TimedOut => return Ok(self.poll()),
+                Wake::Ready => {}
             }
         }
     }
 
-    /// Runs the task here, unless it has begun elsewhere. If it cannot start yet, puts it back and
-    /// returns when to try again.
-    fn try_to_run(&self, key: Key, task: Canceller) -> Option<Instant> {
-        let again = task.help()?;
+    /// Runs the task here, unless it has begun elsewhere. Puts it back if it cannot start yet.
+    /// Returns `Ready` if the worker should continue to wait.
+    fn try_to_run(&self, key: Key, task: Canceller, helper: &Helper, deadline: Option<Instant>) -> Wake {
+        let Some(again) = task.help() else { return Wake::Ready };
         let worker = self.helpers.lock().put_back(key.again_at(again), task);
         notify(worker);
-        Some(again)
+        if again > Instant::now() {
+            return Wake::Ready; // parks next, unless there is another task
+        }
+        // The task is behind others in its lane, and this thread has run some of those.
+        match helper.cell().is_interrupted() {
+            true => Wake::Interrupted,
+            false if is_past(deadline) => Wake::TimedOut,
+            false => Wake::Ready,
+        }
+    }
+
+    /// Blocks a listed worker until it is notified, or until `again`. Returns `Ready` if the worker
+    /// should continue to wait.
+    fn park(&self, helper: &Helper, again: Option<Instant>, deadline: Option<Instant>) -> Wake {
+        let until = deadline.into_iter().chain(again).min();
+        let wake = helper.cell().wait(until, OnInterrupt::Return);
+        self.helpers.lock().unlist(helper);
+        if wake == Wake::TimedOut && until != deadline { Wake::Ready } else { wake }
     }
 }
 
@@ -146,7 +155,8 @@ fn notify(worker: Option<Arc<WaitCell>>) {
 /// the value: `service.submit(move || (key, work()))`.
 ///
 /// A task may take from a service that runs on its own pool: while it waits, it runs the service's
-/// queued tasks itself, as [`TaskHandle::join`] does, also those that are submitted meanwhile.
+/// queued tasks itself, as [`TaskHandle::join`] does, also those that are submitted meanwhile. That
+/// does not include tasks that an executor of your own keeps and hands to the pool later.
 ///
 /// # Examples
 /// ```

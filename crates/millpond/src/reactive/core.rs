@@ -11,6 +11,7 @@ use std::task::Waker;
 use std::time::Instant;
 
 use super::polled::{Decorated, Polled};
+use super::waiter::FutureWaiter;
 use crate::executor::Executor;
 use crate::interrupt::{RunId, ThreadContext, Wake};
 use crate::panic::{catch, drop_caught};
@@ -18,7 +19,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU8, AtomicU64, Mutex, MutexGuard, OnceL
 use crate::task::periodic::Body;
 use crate::task::{
     Help, JoinError, Joinable, Outcome, Panic, Place, Propagated, RemoveCancelled, ResultToken, RunEvent,
-    TaskId, TaskState, Tracked, Waiter, help_to_run, waits_for_this_thread,
+    TaskId, TaskState, Tracked, Waiter, help_to_run, is_behind_this_thread, waits_for_this_thread,
 };
 
 /// The phase of a future.
@@ -90,35 +91,6 @@ struct Cell<F: Future> {
     waiter: Option<FutureWaiter>,
     /// The handle has been dropped, so the result is dropped at once.
     detached: bool,
-}
-
-/// The waker to call when the future is done.
-enum FutureWaiter {
-    AtTheEnd(Waker),
-    /// Also woken when a turn is queued, which the waiter may have to run itself. In an `Arc`,
-    /// because a waker is user code and must not be cloned under the lock.
-    EachTurn(Arc<Waker>),
-}
-
-impl FutureWaiter {
-    fn new(waiter: Waiter) -> FutureWaiter {
-        if waiter.runs_in_place() {
-            FutureWaiter::EachTurn(Arc::new(waiter.into_waker()))
-        } else {
-            FutureWaiter::AtTheEnd(waiter.into_waker())
-        }
-    }
-
-    fn into_waker(self) -> Waker {
-        match self {
-            FutureWaiter::AtTheEnd(waker) => waker,
-            FutureWaiter::EachTurn(waker) => Arc::unwrap_or_clone(waker),
-        }
-    }
-
-    fn wake(self) {
-        catch(|| self.into_waker().wake());
-    }
 }
 
 /// The remains of a future that is over, to be dropped or called without the lock.
@@ -366,8 +338,13 @@ where
     }
 
     fn is_waiting_for_this_thread(&self) -> bool {
-        let runner = self.cell.lock().runner;
-        runner.is_some_and(waits_for_this_thread)
+        let cell = self.cell.lock();
+        let (runner, home) = (cell.runner, cell.home);
+        drop(cell);
+        match runner {
+            Some(run) => waits_for_this_thread(run),
+            None => is_behind_this_thread(home, self.id, &self.place),
+        }
     }
 
     fn entered(&self, home: u64) {
@@ -409,7 +386,12 @@ where
             if self.wait_as(Some(waiter)).is_err() {
                 return Wake::Ready;
             }
-            let (try_again, retry) = match help_to_run(self) {
+            let help = help_to_run(self);
+            if deadline.is_none() && self.is_waiting_for_this_thread() {
+                let _ = self.wait_as(None);
+                return Wake::TimedOut; // the turn was queued after the check of the caller
+            }
+            let (try_again, retry) = match help {
                 Help::NotBefore(due) if deadline.is_none_or(|deadline| due < deadline) => (Some(due), None),
                 Help::WhenNotified(cell) => (None, Some(cell)),
                 _ => (None, None),

@@ -53,6 +53,7 @@ mod spawn;
 mod stream;
 mod subscribe_on;
 mod task;
+mod waiter;
 
 pub use self::block_on::block_on;
 pub use self::delivery::StreamError;

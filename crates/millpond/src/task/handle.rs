@@ -105,6 +105,7 @@ impl<T> TaskHandle<T> {
         }
         match self.cell.wait_done(deadline) {
             Wake::Ready => self.try_join(),
+            Wake::TimedOut if deadline.is_none() => Some(Err(JoinError::WouldDeadlock)),
             Wake::TimedOut => None,
             Wake::Interrupted => Some(Err(JoinError::Interrupted)),
         }
@@ -201,10 +202,12 @@ impl<T> Future for TaskHandle<T> {
         let this = &mut *self;
         if !this.is_done() {
             let is_blocking = context::is_collecting_awaited();
-            if is_blocking && this.cell.is_waiting_for_this_thread() {
-                return Poll::Ready(Err(JoinError::WouldDeadlock));
-            }
+            // Register before the check of the queue: a turn submitted later finds the waiter.
             if this.cell.wait_as(Some(waiter_of(context, is_blocking))).is_ok() {
+                if is_blocking && this.cell.is_waiting_for_this_thread() {
+                    let _ = this.cell.wait_as(None);
+                    return Poll::Ready(Err(JoinError::WouldDeadlock));
+                }
                 if is_blocking {
                     context::note_awaited(this.cell.tracked());
                 }

@@ -67,6 +67,8 @@ pub use handle::{CancelOnDrop, Canceller, TaskHandle};
 pub(crate) use id::ResultToken;
 pub use id::TaskId;
 pub use info::TaskInfo;
+#[cfg(feature = "futures")]
+pub(crate) use owner::is_behind_this_thread;
 pub(crate) use owner::{CancelQueue, Help, OwnerEntry, Removed, TaskOwner, announce_sleep};
 pub(crate) use packed::{Entry, LONGEST, Pack, PackedTask, Space};
 pub use periodic::{MissedTicks, Next, OnPanic, PeriodicTask};

@@ -130,6 +130,9 @@ impl Waiter {
 pub(crate) trait Joinable<T>: Tracked {
     /// Blocks until the task is done. Runs it on the calling thread if it waits in the queue of an
     /// owner that the thread works for.
+    ///
+    /// Without a deadline, `TimedOut` means that the task cannot end before the calling thread
+    /// returns from its current task.
     fn wait_done(&self, deadline: Option<Instant>) -> Wake;
 
     /// Installs a waiter, or removes it. Returns it as an error if the task is done.

@@ -8,5 +8,6 @@ mod support;
 mod futures;
 mod futures_order;
 mod futures_schedulers;
+mod own_waits;
 mod streams;
 mod tokio_runtime;
