@@ -66,27 +66,52 @@ pub fn block_on<F: Future>(future: F) -> Result<F::Output, Interrupted> {
     }
 }
 
-/// The awaited tasks that could not start yet, each with the time of the next attempt.
+/// The awaited tasks that could not start yet.
+///
+/// A wake-up touches only the tasks whose next attempt is due, as there may be thousands of others.
+/// A task that has ended stays until its attempt would be the next one.
 #[derive(Default)]
-struct Helper(BTreeMap<TaskId, (Instant, Canceller)>);
+struct Helper {
+    /// By the time of the next attempt.
+    tasks: BTreeMap<(Instant, TaskId), Canceller>,
+    /// The times in `tasks`.
+    times: BTreeMap<TaskId, Instant>,
+}
 
 impl Helper {
     /// Runs those tasks that can start now: of `awaited`, and of the earlier ones whose next
     /// attempt is due. Returns the time of the next attempt.
     fn help(&mut self, awaited: Vec<Canceller>) -> Option<Instant> {
-        let Helper(tasks) = self;
-        if awaited.is_empty() && tasks.is_empty() {
+        if awaited.is_empty() && self.tasks.is_empty() {
             return None;
         }
         let now = Instant::now();
-        tasks.extend(awaited.into_iter().map(|task| (task.id(), (now, task))));
-        tasks.retain(|_, (at, task)| {
-            if *at <= now {
-                let Some(again) = task.help() else { return false };
-                *at = again;
-            }
-            !task.is_done()
-        });
-        tasks.values().map(|(at, _)| *at).min()
+        awaited.into_iter().for_each(|task| self.insert(now, task));
+        let mut later = Vec::new();
+        while let Some(task) = self.pop_if(|at, _| at <= now) {
+            later.extend(task.help().map(|again| (again, task)));
+        }
+        later.into_iter().for_each(|(again, task)| self.insert(again, task));
+        while self.pop_if(|_, task| task.is_done()).is_some() {}
+        self.tasks.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    fn insert(&mut self, at: Instant, task: Canceller) {
+        let id = task.id();
+        if let Some(before) = self.times.insert(id, at) {
+            self.tasks.remove(&(before, id));
+        }
+        self.tasks.insert((at, id), task);
+    }
+
+    /// Removes the first task if `condition` is true for it and its time.
+    fn pop_if(&mut self, condition: impl FnOnce(Instant, &Canceller) -> bool) -> Option<Canceller> {
+        let first = self.tasks.first_entry()?;
+        let (at, id) = *first.key();
+        if !condition(at, first.get()) {
+            return None;
+        }
+        self.times.remove(&id);
+        Some(first.remove())
     }
 }

@@ -1,14 +1,19 @@
 //! Threads that wait for futures and tasks of their own pool or scheduler.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
-use crate::future_fixtures::Signal;
-use crate::support::{LONG, SHORT, eventually, soon};
+use crate::future_fixtures::{Signal, yields};
+use crate::support::{LONG, SHORT, end, eventually, soon};
 use millpond::reactive::{self, ExecutorFutureExt, SchedulerFutureExt};
 use millpond::schedulers::{self, Scheduler, Worker};
-use millpond::{Canceller, Executor, JoinError, Rejected, Task, TaskHandle, interrupt};
+use millpond::{
+    CancelOnDrop, Canceller, Executor, JoinError, Rejected, ScheduledThreadPoolExecutor, Task, TaskHandle,
+    executors, interrupt,
+};
 
 fn elastic() -> Arc<dyn Scheduler> {
     schedulers::new_bounded_elastic(2, 100, "elastic", Duration::from_secs(60)).unwrap()
@@ -112,4 +117,39 @@ fn a_join_ends_when_its_idle_future_is_queued_behind_the_current_task() {
         }
     }
     original.dispose();
+}
+
+/// How long a worker blocks on a future that waits for `tasks` delayed tasks of its pool, and that
+/// is woken as often.
+fn time_to_block(pool: &ScheduledThreadPoolExecutor, tasks: usize) -> Duration {
+    let inner = pool.clone();
+    let blocking = pool.submit(move || {
+        let delayed = || inner.schedule(LONG * 60, || ()).unwrap().cancel_on_drop();
+        let mut handles: Vec<_> = (0..tasks).map(|_| delayed()).collect();
+        let begin = Instant::now();
+        let once = poll_fn(|context| {
+            let is_pending = |handle: &mut CancelOnDrop<()>| Pin::new(handle).poll(context).is_pending();
+            assert!(handles.iter_mut().all(is_pending));
+            Poll::Ready(())
+        });
+        let woken = async {
+            once.await;
+            yields(tasks).await
+        };
+        assert_eq!(reactive::block_on(woken), Ok(tasks + 1));
+        begin.elapsed()
+    });
+    soon(blocking.unwrap()).unwrap()
+}
+
+/// Regression: with each wake-up, the worker looked at all tasks that it had ever awaited.
+#[test]
+fn block_on_wakes_up_as_fast_with_many_delayed_tasks_as_with_few() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let many = if cfg!(miri) { 50 } else { 20_000 };
+    let pool = executors::scheduled(1);
+    let best = |tasks: usize| (0..3).map(|_| time_to_block(&pool, tasks)).min().unwrap();
+    let (few, many) = (best(many / 10), best(many));
+    assert!(many < 50 * few || many < SECOND, "10 times as many took {many:?} instead of {few:?}");
+    end(&pool);
 }
