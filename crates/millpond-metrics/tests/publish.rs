@@ -23,11 +23,13 @@ fn prometheus() -> BTreeMap<String, f64> {
     samples.map(split).collect()
 }
 
-/// Drops the last handle and waits until the pool is gone: an exiting worker may still hold it.
+/// Drops the last handle and waits until the pool is gone and another one can have its label: an
+/// exiting worker may still hold it, or drop it at this moment.
 fn end(pool: ThreadPoolExecutor) {
     let label = pool.label().to_owned();
     drop(pool);
-    while registry::find(&label).is_some() {
+    let next = || ThreadPoolExecutor::builder().name(&*label).unregistered().build().unwrap();
+    while registry::find(&label).is_some() || next().label() != label {
         std::thread::yield_now();
     }
 }
