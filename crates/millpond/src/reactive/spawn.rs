@@ -8,7 +8,7 @@ use super::task::{self, Rests};
 use crate::executor::{Executor, RejectReason, Rejected};
 use crate::panic::{catch_value, drop_caught};
 use crate::schedulers::{Disposable, PeriodicTask, Scheduler, Worker};
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering, Weak, fence};
+use crate::sync::{Arc, AtomicBool, Mutex, MutexGuard, Ordering, Weak, fence};
 use crate::task::{Task, TaskHandle};
 
 /// Runs futures on executors. Implemented for every executor that can be cloned. These include
@@ -172,7 +172,10 @@ impl Drop for Sentry {
 impl OnWorker {
     /// Starts the watch if it is wanted and not started.
     fn keep_watch(&self) {
-        let mut watch = self.watch.lock();
+        self.start_watch(self.watch.lock());
+    }
+
+    fn start_watch(&self, mut watch: MutexGuard<'_, Watch>) {
         let losing = match &*watch {
             Watch::Wanted(losing) => Weak::clone(losing),
             Watch::Not | Watch::Coming(_) | Watch::On(..) => return,
@@ -281,10 +284,11 @@ impl Rests for OnWorker {
     /// The place of a turn has been free since the turn began. So unless other work has taken it,
     /// this call finds a place for a watch that found none when the turn was submitted.
     fn came_to_rest(&self) {
-        if let Watch::Coming(meanwhile) = &mut *self.watch.lock() {
+        let mut watch = self.watch.lock();
+        if let Watch::Coming(meanwhile) = &mut *watch {
             meanwhile.has_rested = true;
         }
-        self.keep_watch();
+        self.start_watch(watch);
     }
 }
 

@@ -69,7 +69,9 @@ pub struct SchedulerStats {
     pub panicked: u64,
     /// Tasks cancelled before they ran.
     pub cancelled: u64,
-    /// Tasks refused.
+    /// Tasks refused. In a full scheduler, this includes the periodic tasks by which idle futures
+    /// would learn of its end: up to two for each turn of a future. Users do not submit these; see
+    /// `reactive::SchedulerFutureExt::spawn_future`.
     pub rejected: u64,
 }
 
