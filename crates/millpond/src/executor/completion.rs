@@ -8,6 +8,7 @@ use crate::executor::{Executor, Rejected};
 use crate::interrupt::wait::{OnInterrupt, WaitCell, is_past};
 use crate::interrupt::{Interrupted, Wake};
 use crate::queue::{BlockingQueue, LinkedBlockingQueue};
+use crate::sync::backoff::snooze_as_it_paid;
 use crate::sync::{Arc, Mutex, deadline_after};
 use crate::task::TaskOf;
 use crate::task::{Canceller, TaskHandle, works_for_any};
@@ -134,11 +135,13 @@ impl<T: Send + 'static> Completions<T> {
         }
     }
 
-    /// Blocks a listed worker until it is notified, or until `again`. Returns `Ready` if the worker
-    /// should continue to wait.
+    /// Backs off, then blocks a listed worker until it is notified, or until `again`. Returns
+    /// `Ready` if the worker should continue to wait.
     fn park(&self, helper: &Helper, again: Option<Instant>, deadline: Option<Instant>) -> Wake {
         let until = deadline.into_iter().chain(again).min();
-        let wake = helper.cell().wait(until, OnInterrupt::Return);
+        let cell = helper.cell();
+        snooze_as_it_paid(|| cell.is_notified() || cell.is_interrupted() || is_past(until));
+        let wake = cell.wait(until, OnInterrupt::Return);
         self.helpers.lock().unlist(helper);
         if wake == Wake::TimedOut && until != deadline { Wake::Ready } else { wake }
     }
