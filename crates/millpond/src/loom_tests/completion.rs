@@ -5,10 +5,12 @@ use loom::thread;
 use super::model;
 use crate::executor::completion::Completions;
 use crate::executor::{Executor, Rejected};
+use crate::interrupt;
 use crate::sync::{Arc, Mutex, Weak};
 use crate::task::{Help, OwnerEntry, Place, Task, TaskId, TaskOwner, work_for};
 
 /// Runs every task on the submitting thread.
+#[derive(Clone)]
 struct SameThread;
 
 impl Executor for SameThread {
@@ -78,5 +80,43 @@ fn a_submission_against_a_worker_that_parks() {
         let worker = take_as_worker(pool.1.number(), &completions);
         drop(completions.start(&pool, || 7).unwrap());
         assert_eq!(worker.join().unwrap(), 7);
+    });
+}
+
+/// Two workers of `of` take. One of them is interrupted when a task is submitted to `executor`. If
+/// it leaves without a result, the other one must get the result, or run the task itself.
+fn interrupt_one_of_two_workers<X>(of: u64, executor: X)
+where
+    X: Executor + Clone + Send + 'static,
+{
+    let completions = Completions::new();
+    let other = take_as_worker(of, &completions);
+    let (me, shared, submits) = (interrupt::current(), Arc::clone(&completions), executor.clone());
+    let submitting = thread::spawn(move || {
+        me.interrupt();
+        drop(shared.start(&submits, || 7).unwrap());
+    });
+    work_for(of, None);
+    let mine = completions.next(None);
+    work_for(0, None);
+    submitting.join().unwrap();
+    interrupt::interrupted();
+    if let Ok(handle) = mine {
+        assert_eq!(handle.expect("there is no deadline").join().unwrap(), 7);
+        drop(completions.start(&executor, || 7).unwrap()); // for the other worker
+    }
+    assert_eq!(other.join().unwrap(), 7);
+}
+
+#[test]
+fn a_worker_that_is_notified_of_a_result_and_interrupted_leaves_it_to_another() {
+    model(|| interrupt_one_of_two_workers(u64::MAX, SameThread));
+}
+
+#[test]
+fn a_worker_that_is_notified_of_a_task_and_interrupted_leaves_it_to_another() {
+    model(|| {
+        let pool = Pool::new();
+        interrupt_one_of_two_workers(pool.1.number(), pool);
     });
 }
