@@ -25,8 +25,10 @@ use crate::task::{Canceller, TaskId, awaited_in, works_for_any};
 /// spawned future.
 ///
 /// A handle that cannot resolve while a calling worker blocks is ready at once with
-/// [`JoinError::WouldDeadlock`]: the handle of the calling task itself, or of a task around it.
-/// That is so even if `future` waits for something else too, such as a timeout.
+/// [`JoinError::WouldDeadlock`]: the handle of the calling task itself, of a task around it, or of
+/// a pending task behind the calling one in its lane or
+/// [`single_worker`](crate::schedulers::single_worker). That is so even if `future` waits for
+/// something else too, such as a timeout.
 ///
 /// [`TaskHandle::join`]: crate::TaskHandle::join
 /// [`JoinError::WouldDeadlock`]: crate::JoinError::WouldDeadlock

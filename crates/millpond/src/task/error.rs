@@ -25,8 +25,13 @@ pub enum JoinError {
     Interrupted,
     /// The result was already taken.
     Taken,
-    /// The task is joined by itself, or by a task that it runs inline and waits for. It could never
-    /// end. This is not the outcome of the task; another thread can still join it.
+    /// The task is joined by itself, or by a task that it runs inline and waits for. Or it is
+    /// pending behind the joining task in the same lane or
+    /// [`single_worker`](crate::schedulers::single_worker). It could never end. This is not the
+    /// outcome of the task; another thread can still join it.
+    ///
+    /// A task that reaches its lane only while the other one already waits is not detected, except
+    /// for a spawned future.
     ///
     /// A handle that is awaited returns this only inside `reactive::block_on` of a worker, and only
     /// if it cannot resolve while that thread blocks. It does so at once, also inside a timeout.

@@ -80,7 +80,8 @@ impl<T> TaskHandle<T> {
     /// [`JoinError`] with the reason why there is no value. [`JoinError::Interrupted`] if the
     /// calling thread was interrupted before the task was done; the task continues, detached.
     /// Completion takes precedence over a pending interrupt. [`JoinError::WouldDeadlock`] if the
-    /// calling thread runs the task itself, directly or in an outer frame.
+    /// calling thread runs the task itself, directly or in an outer frame, or if the task is behind
+    /// the current one in its lane or [`single_worker`](crate::schedulers::single_worker).
     pub fn join(mut self) -> Result<T, JoinError> {
         self.join_until(None).expect("without a deadline the wait ends only when it has an answer")
     }
@@ -89,7 +90,7 @@ impl<T> TaskHandle<T> {
     ///
     /// `Some` contains the outcome of the task, with two exceptions. After
     /// [`JoinError::Interrupted`], a later call can return the outcome.
-    /// [`JoinError::WouldDeadlock`] means that the task joins itself without a limit
+    /// [`JoinError::WouldDeadlock`] means that the task waits for itself without a limit
     /// (`Duration::MAX`); with a limit it times out, as in the JDK. Once the value has been
     /// returned, later calls return [`JoinError::Taken`].
     pub fn join_timeout(&mut self, timeout: Duration) -> Option<Result<T, JoinError>> {
@@ -195,9 +196,11 @@ impl<T> Future for TaskHandle<T> {
     /// Resolves when the task is done. If polled again after that, returns [`JoinError::Taken`].
     ///
     /// Inside `reactive::block_on` of a worker, a handle that cannot resolve while the thread
-    /// blocks is ready with [`JoinError::WouldDeadlock`]: the handle of the task that called
-    /// `block_on`, or of a task around it. That is so even if it is combined with a timeout or
-    /// another future. Everywhere else such a handle stays pending and resolves when its task ends.
+    /// blocks is ready at once with [`JoinError::WouldDeadlock`]: the handle of the task that
+    /// called `block_on`, of a task around it, or of a pending task behind it in its lane or
+    /// [`single_worker`](crate::schedulers::single_worker). That is so even if it is combined with
+    /// a timeout or another future. Everywhere else such a handle stays pending and resolves when
+    /// its task ends.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if !this.is_done() {
