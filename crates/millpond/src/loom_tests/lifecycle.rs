@@ -9,6 +9,7 @@ use super::queue::TaskQueue;
 use super::waiters::Waiters;
 use super::{Hooks, RunState, ThreadPoolExecutor, WorkQueue};
 use crate::executor::RejectReason;
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::loom_tests::{model, model_bound, model_first};
 use crate::sync::{Arc, AtomicBool, AtomicUsize, Ordering};
 use crate::task::{JoinError, Task, TaskHandle};
@@ -99,6 +100,67 @@ fn submit_against_shutdown_now() {
         let submitted = submitter.join().unwrap();
         end(&pool);
         check_submit(submitted, true);
+    });
+}
+
+/// A task that ends when it is interrupted.
+fn until_interrupted() {
+    WaitCell::for_this_thread().wait(None, OnInterrupt::Return);
+}
+
+/// Race "task start / stop", for the second task of a worker: its epoch begins when the first task
+/// ends, and then the worker takes it. `shutdown_now` interrupts it or hands it back.
+fn a_task_begins_against_shutdown_now(queue: fn() -> WorkQueue) {
+    model(move || {
+        let pool = pool(1, 1, Duration::from_secs(3600), queue());
+        pool.execute(|| {}).unwrap();
+        pool.execute(until_interrupted).unwrap();
+        drop(pool.shutdown_now());
+        end(&pool);
+    });
+}
+
+#[test]
+fn a_task_begins_against_shutdown_now_by_the_head_lock() {
+    a_task_begins_against_shutdown_now(WorkQueue::linked);
+}
+
+#[test]
+fn a_task_begins_against_shutdown_now_by_fences() {
+    a_task_begins_against_shutdown_now(WorkQueue::priority);
+}
+
+/// As above, for a task that begins inside the task that joins it.
+#[test]
+fn a_joined_task_begins_against_shutdown_now() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let inner = pool.downgrade();
+        pool.execute(move || {
+            let inner = inner.upgrade().map(|pool| pool.submit(until_interrupted));
+            inner.into_iter().flatten().for_each(|task| _ = task.join());
+        })
+        .unwrap();
+        drop(pool.shutdown_now());
+        end(&pool);
+    });
+}
+
+/// Race "spawn / stop": `shutdown_now` interrupts the new worker, or the worker or the thread that
+/// starts it sees Stop.
+#[test]
+fn a_worker_starts_against_shutdown_now() {
+    model(|| {
+        let pool = pool(1, 1, Duration::from_secs(3600), WorkQueue::linked());
+        let submitter = thread::spawn({
+            let pool = pool.clone();
+            move || pool.execute(until_interrupted)
+        });
+        drop(pool.shutdown_now());
+        if let Err(rejected) = submitter.join().unwrap() {
+            assert_eq!(rejected.reason(), RejectReason::Shutdown);
+        }
+        end(&pool);
     });
 }
 

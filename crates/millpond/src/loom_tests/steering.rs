@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use super::queue::fifo::Fifo;
 use super::settings::LiveSettings;
-use super::{ThreadPoolExecutor, WorkQueue};
+use super::{Hooks, ThreadPoolExecutor, WorkQueue};
+use crate::interrupt::wait::{OnInterrupt, WaitCell};
 use crate::loom_tests::{model, model_first};
 use crate::monitor::{Change, ChangeError};
 use crate::sync::{Arc, AtomicUsize, Ordering};
 use crate::task::Task;
+use crate::threads::WorkerInfo;
 use crate::time::clock::Clock;
 use crate::{ManualClock, ScheduledThreadPoolExecutor};
 
@@ -191,6 +193,31 @@ fn pause_and_resume_against_a_due_task() {
         });
         assert_eq!(pool.schedule(Duration::ZERO, || 7).unwrap().join().unwrap(), 7);
         steers.join().unwrap();
+        pool.close();
+    });
+}
+
+/// Notifies a thread when a worker stops.
+struct Stopped(WaitCell);
+
+impl Hooks for Stopped {
+    fn worker_stopped(&self, _: &WorkerInfo) {
+        self.0.notify();
+    }
+}
+
+/// Race "last removal / park": in a paused pool a worker stays only for a queued task. It must not
+/// park when the task has been cancelled.
+#[test]
+fn the_last_task_cancelled_in_a_pause_ends_the_worker() {
+    model(|| {
+        let stopped = Arc::new(Stopped(WaitCell::for_this_thread()));
+        let builder = ThreadPoolExecutor::builder().core_pool_size(0).maximum_pool_size(1);
+        let builder = builder.keep_alive_time(Duration::ZERO).work_queue(WorkQueue::linked());
+        let pool = builder.hooks(Arc::clone(&stopped)).build().expect("these options are consistent");
+        pool.pause();
+        assert!(pool.submit(|| {}).unwrap().cancel(false));
+        stopped.0.wait(None, OnInterrupt::Keep);
         pool.close();
     });
 }
