@@ -238,16 +238,13 @@ impl CellRef<Job> {
 
     /// Cancels the job. Returns true if this call cancelled it.
     pub(super) fn dispose(&self, owner: &Weak<dyn JobOwner>) -> bool {
-        match self.end(true) {
-            CancelFound::Ended => false,
-            CancelFound::Running => true,
-            CancelFound::Waiting => {
-                if let Some(owner) = owner.upgrade() {
-                    owner.cancelled(self);
-                }
-                true
-            }
+        let found = self.cancel_removed();
+        if found == CancelFound::Waiting
+            && let Some(owner) = owner.upgrade()
+        {
+            owner.cancelled(self);
         }
+        found != CancelFound::Ended
     }
 
     /// Blocks until no run is under way and none will start, for at most `timeout`. `owner` is
@@ -364,10 +361,9 @@ impl Job {
 
     // ---- cancelling
 
-    /// Makes sure that no further run starts. If `interrupt`, also interrupts a run under way,
-    /// unless it is the caller's own.
-    fn end(&self, interrupt: bool) -> CancelFound {
-        let found = self.work().cancel(interrupt);
+    /// Makes sure that no further run starts.
+    fn end(&self) -> CancelFound {
+        let found = self.work().cancel();
         if found == CancelFound::Waiting {
             let waiters = self.own().take_waiters(&mut self.own().rare.lock());
             notify_all(&waiters);
@@ -375,14 +371,28 @@ impl Job {
         found
     }
 
-    /// Cancels a job that its owner has removed from its queue.
-    pub(super) fn cancel_removed(&self) {
-        self.end(true);
+    /// Cancels a job that its owner has removed from its queue, and interrupts a run under way,
+    /// unless it is the caller's own.
+    pub(super) fn cancel_removed(&self) -> CancelFound {
+        let found = self.end();
+        if found == CancelFound::Running {
+            self.work().interrupt_run();
+        }
+        found
+    }
+
+    /// Cancels all jobs, the running ones before it interrupts the first: an interrupt also reaches
+    /// the jobs that run in place inside that job, and they could end before they are cancelled.
+    pub(super) fn cancel_all_removed(jobs: &[JobRef]) {
+        let is_cancelled = |job: &&JobRef| !job.is_pending() && job.end() == CancelFound::Running;
+        let running: Vec<_> = jobs.iter().filter(is_cancelled).collect();
+        running.iter().for_each(|job| job.work().interrupt_run());
+        jobs.iter().for_each(|job| _ = job.cancel_removed());
     }
 
     /// Ends a periodic job after the run under way, if there is one.
     pub(super) fn end_after_run(&self) {
-        self.end(false);
+        self.end();
     }
 
     /// Takes the work of a job that has not begun, as a task that runs once.

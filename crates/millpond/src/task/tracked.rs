@@ -205,9 +205,11 @@ pub(crate) trait Erased: Send + Sync {
         report: &dyn Fn(&Panic, IsKept),
     ) -> Option<RunEnd>;
 
-    /// Ensures that no further run starts. If `interrupt` is true, interrupts a run in progress,
-    /// unless it is on the calling thread.
-    fn cancel(&self, interrupt: bool) -> CancelFound;
+    /// Ensures that no further run starts.
+    fn cancel(&self) -> CancelFound;
+
+    /// Interrupts the run that `cancel` found in progress, unless it is on the calling thread.
+    fn interrupt_run(&self);
 
     /// Moves work that has not begun into `work`, an `Option` of its type. Does nothing if the work
     /// has begun or ended, or if it has another type.

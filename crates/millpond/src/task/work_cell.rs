@@ -168,20 +168,21 @@ impl<W: Work<()> + 'static> Erased for WorkCell<(), W> {
         Some(RunEnd { outcome, again })
     }
 
-    fn cancel(&self, interrupt: bool) -> CancelFound {
+    fn cancel(&self) -> CancelFound {
         match self.slot.cancel() {
             Cancelled::No => CancelFound::Ended,
             Cancelled::Unstarted(work, _) => {
                 work.drop_caught(); // drops the captures at once
                 CancelFound::Waiting
             }
-            Cancelled::Started(_) => {
-                let run = self.runner.get();
-                if interrupt && !run.is_of_this_thread() {
-                    run.interrupt();
-                }
-                CancelFound::Running
-            }
+            Cancelled::Started(_) => CancelFound::Running,
+        }
+    }
+
+    fn interrupt_run(&self) {
+        let run = self.runner.get();
+        if !run.is_of_this_thread() {
+            run.interrupt();
         }
     }
 

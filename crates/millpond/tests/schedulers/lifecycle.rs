@@ -732,3 +732,29 @@ fn a_poll_of_the_end_does_not_wait_for_a_thread() {
     block_on(disposal); // the thread that joins it wakes this one
     end(&scheduler);
 }
+
+/// Regression: the interrupt of the outer task reached the inner one before that was cancelled. So
+/// the inner one could end as if it had not been cancelled. Here it always has the time.
+#[test]
+fn disposal_cancels_a_task_that_runs_in_place_before_it_interrupts_the_outer_one() {
+    let scheduler = elastic(1, 10);
+    let (running, over) = (Gate::new(), Gate::new());
+    let (mine, knock, leave) = (scheduler.clone(), running.clone(), over.clone());
+    let (tell, told) = mpsc::channel();
+    let outer = scheduler.schedule(move || {
+        let _registration = interrupt::current().on_interrupt(move || over.pass());
+        let inner = mine.schedule(move || {
+            knock.open();
+            let _ = interrupt::sleep(LONG);
+        });
+        let inner = inner.unwrap();
+        let _ = inner.wait(LONG);
+        leave.open();
+        tell.send(inner.is_cancelled()).unwrap();
+    });
+    running.pass();
+    scheduler.dispose();
+    assert_eq!(told.recv_timeout(LONG), Ok(true), "it ran when the scheduler was disposed");
+    ended(&outer.unwrap());
+    end(&scheduler);
+}

@@ -44,7 +44,7 @@ use super::decorators::{Decorators, SlotInfo};
 use super::disposable::Disposable;
 use super::end::{Ends, Lifecycle, OnLastDrop};
 use super::handle::{Backend, Handle};
-use super::job::{JobOwner, JobRef};
+use super::job::{Job, JobOwner, JobRef};
 use super::stats::SchedulerStats;
 use super::work::Submission;
 use super::worker::Worker;
@@ -198,7 +198,7 @@ impl Engine {
         }
         let is_awaited = !deferred.start.is_empty() || !deferred.closed.is_empty();
         let works = is_awaited.then(|| WorksForScheduler::new(self.owner.number()));
-        deferred.cancel.iter().for_each(|job| job.cancel_removed());
+        Job::cancel_all_removed(&deferred.cancel);
         deferred.end_after_run.iter().for_each(|job| job.end_after_run());
         drop(works);
         self.start_threads(deferred.start, failed);

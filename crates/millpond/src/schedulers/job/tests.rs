@@ -38,7 +38,7 @@ fn of_a_run_and_a_cancel_one_gets_the_work() {
                     end.inspect(|_| job.finish()).is_some()
                 }
             });
-            let found = job.end(false);
+            let found = job.end();
             assert_eq!(job.wait(None, Duration::MAX), Ok(true));
             assert_eq!(job.is_cancelled(), found != CancelFound::Ended);
             let ran = runner.join().unwrap();
@@ -54,7 +54,7 @@ fn a_wait_ends_when_the_run_of_a_cancelled_job_is_counted() {
     let job = job(Duration::ZERO, || {});
     let mut around = |run: &mut dyn FnMut()| {
         run();
-        assert_eq!(job.end(true), CancelFound::Running);
+        assert_eq!(job.end(), CancelFound::Running);
         assert!(job.is_disposed() && !job.is_at_rest());
     };
     let end = job.run(&mut around, &|_, _| {});
@@ -169,6 +169,6 @@ fn waiters_that_no_longer_exist_are_forgotten() {
     (0..1000).for_each(|_| job.add_waiter(&Arc::new(WaitCell::for_this_thread())));
     let known = job.own().rare.lock().as_ref().map_or(0, |rare| rare.waiters.len());
     assert!(known < 100, "{known} waiters are known, and one exists");
-    job.end(false);
+    job.end();
     assert!(waits.is_notified());
 }

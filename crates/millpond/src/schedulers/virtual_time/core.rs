@@ -7,7 +7,7 @@ use super::instance::Instance;
 use crate::executor::RejectReason;
 use crate::interrupt::TaskFrame;
 use crate::schedulers::end::Phase;
-use crate::schedulers::job::{JobOwner, JobRef, Location};
+use crate::schedulers::job::{Job, JobOwner, JobRef, Location};
 use crate::schedulers::stats::Counters;
 use crate::sync::{Arc, Mutex, Weak};
 use crate::task::inline::run_inline;
@@ -200,7 +200,7 @@ impl Core {
         drop(state);
         self.cancel_removed(&removed);
         match phase {
-            Phase::Disposed => running.iter().for_each(|job| job.cancel_removed()),
+            Phase::Disposed => Job::cancel_all_removed(&running),
             _ => running.iter().filter(|job| job.is_periodic()).for_each(|job| job.end_after_run()),
         }
         self.wake_waiters(instance);
@@ -214,7 +214,7 @@ impl Core {
         let running = state.running_of(OwnedBy::Lane(lane));
         drop(state);
         self.cancel_removed(&removed);
-        running.iter().for_each(|job| job.cancel_removed());
+        Job::cancel_all_removed(&running);
     }
 
     pub(super) fn queued_in(&self, lane: &LaneRef) -> usize {
@@ -236,7 +236,7 @@ impl Core {
 
     /// Cancels the jobs of removed items. This may end their instances, so their waiters are woken.
     fn cancel_removed(&self, items: &[Item]) {
-        items.iter().for_each(|item| item.job.cancel_removed());
+        items.iter().for_each(|item| _ = item.job.cancel_removed());
         items.iter().for_each(|item| self.wake_waiters(&item.instance));
     }
 
