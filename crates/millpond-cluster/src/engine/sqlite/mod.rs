@@ -240,12 +240,28 @@ fn connect(path: &Path) -> EngineResult<Connection> {
 
 fn configure(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_prepared_statement_cache_capacity(64);
-    conn.pragma_update(None, "journal_mode", "WAL")?;
+    use_log(conn)?;
     conn.pragma_update(None, "synchronous", "NORMAL")?;
     // 16 MiB per connection: the head of a deep queue stays in memory, and checkpoints are rarer.
     conn.pragma_update(None, "cache_size", -16_384)?;
     conn.pragma_update(None, "wal_autocheckpoint", 4096)?;
     conn.pragma_update(None, "journal_size_limit", 64 << 20)
+}
+
+/// Switches the file to a write-ahead log. If several processes switch a new file at the same time,
+/// SQLite refuses all but one of them without calling the busy handler, so this tries again.
+fn use_log(conn: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        match conn.pragma_update(None, "journal_mode", "WAL") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && wait_for_lock(tries) =>
+            {
+                tries += 1;
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Waits for a writer of another process: short sleeps at first, with jitter, and [`BUSY_LIMIT`] in
@@ -329,6 +345,27 @@ impl fmt::Debug for SqliteEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: SQLite refuses all but one at once, without its busy handler.
+    #[test]
+    fn several_may_open_a_new_file_at_the_same_time() {
+        const OPENERS: usize = 4;
+        let folder = std::env::temp_dir().join(format!("millpond-open-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for round in 0..50 {
+            let path = folder.join(format!("{round}.db"));
+            let together = std::sync::Barrier::new(OPENERS);
+            std::thread::scope(|scope| {
+                for _ in 0..OPENERS {
+                    scope.spawn(|| {
+                        together.wait();
+                        SqliteEngine::open(&path, Durability::Relaxed).map(drop).unwrap();
+                    });
+                }
+            });
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn network_file_system_is_found_by_the_longest_mount_point() {
