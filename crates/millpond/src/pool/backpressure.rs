@@ -253,6 +253,8 @@ impl<T> fmt::Debug for SubmitAsync<T> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
     use crate::WorkQueue;
 
@@ -261,7 +263,14 @@ mod tests {
     fn a_blocked_submitter_does_not_overtake_those_who_wait() {
         let builder = ThreadPoolExecutor::builder().core_pool_size(1).maximum_pool_size(1);
         let pool = builder.work_queue(WorkQueue::array(1)).build().unwrap();
-        pool.pause();
+        let (start, started) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        pool.execute(move || {
+            start.send(()).unwrap();
+            released.recv().unwrap_err();
+        })
+        .unwrap();
+        started.recv().unwrap(); // the worker is busy: a parked one would take the head of the queue
         let queued = pool.submit(|| ()).unwrap();
         let mut context = Context::from_waker(Waker::noop());
         let (mut first, mut second) = (pool.submit_async(|| ()), pool.submit_async(|| ()));
@@ -272,5 +281,6 @@ mod tests {
         let refused = pool.admit_when_room(Task::new(|| ()), Duration::ZERO).unwrap_err();
         assert_eq!(refused.reason(), RejectReason::Saturated);
         assert!(Pin::new(&mut first).poll(&mut context).is_ready());
+        drop(release);
     }
 }
